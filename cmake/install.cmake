@@ -1,0 +1,1 @@
+# Filled in by the packaging work: install rules, CMake package, pkg-config.

@@ -1,0 +1,109 @@
+# Built-in kernels: one row of hal_builtins[] per hal_builtin() call.
+#
+#   hal_builtin(NAME gemm FILE gemm)
+#
+# embeds kernels_cl/gemm.cl (with its local includes resolved), kernels_glsl/gemm.comp compiled to SPIR-V with
+# -DHAL_KERNEL_gemm, and kernels_cu/gemm.cu compiled to PTX for compute_80. A language whose file or compiler is
+# missing leaves its column NULL, with the reason. The PTX of a file holds every kernel of it and is embedded once.
+
+find_program(HAL_GLSLANG NAMES glslangValidator glslang DOC "GLSL to SPIR-V compiler for the built-in Vulkan kernels")
+find_program(HAL_NVCC NAMES nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "nvcc, for the built-in CUDA kernels")
+set(HAL_SPIRV_DIR "" CACHE PATH "Folder of NAME.spv files to use where there is no glslangValidator")
+set(HAL_KERNEL_ABI_DIR ${PROJECT_SOURCE_DIR}/scheduler)
+set(HAL_GENERATED ${CMAKE_BINARY_DIR}/generated)
+file(MAKE_DIRECTORY ${HAL_GENERATED})
+set_property(GLOBAL PROPERTY HAL_BUILTIN_ROWS "")
+set_property(GLOBAL PROPERTY HAL_BUILTIN_EXTERNS "")
+
+function(hal_embed input symbol depends_text)
+  # ${symbol}.c defines: const unsigned char symbol[] (NUL-terminated) and const size_t symbol_size.
+  add_custom_command(OUTPUT ${HAL_GENERATED}/${symbol}.c
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DSYMBOL=${symbol} -DOUTPUT=${HAL_GENERATED}/${symbol}.c
+            "-DINCLUDES=${PROJECT_SOURCE_DIR}/kernels_cl|${HAL_KERNEL_ABI_DIR}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${input} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake ${depends_text}
+    COMMENT "Embedding ${symbol}" VERBATIM)
+  target_sources(hal_objects PRIVATE ${HAL_GENERATED}/${symbol}.c)
+  set_property(GLOBAL APPEND_STRING PROPERTY HAL_BUILTIN_EXTERNS
+    "extern const unsigned char ${symbol}[];\nextern const size_t ${symbol}_size;\n")
+endfunction()
+
+function(hal_builtin)
+  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
+  set(cl NULL)
+  set(spirv "NULL, NULL")
+  set(ptx NULL)
+  set(absent "\"this build has no CUDA kernels: nvcc was not found when libhal was configured\"")
+
+  set(source ${PROJECT_SOURCE_DIR}/kernels_cl/${K_FILE}.cl)
+  if(EXISTS ${source})
+    set(symbol hal_cl_${K_FILE})
+    get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
+    if(NOT done)
+      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cl/*.clh ${HAL_KERNEL_ABI_DIR}/kernel_abi.h)
+      hal_embed(${source} ${symbol} "${includes}")
+      set_property(GLOBAL PROPERTY HAL_DONE_${symbol} TRUE)
+    endif()
+    set(cl "(const char *)${symbol}")
+  endif()
+
+  set(source ${PROJECT_SOURCE_DIR}/kernels_glsl/${K_FILE}.comp)
+  set(symbol hal_spv_${K_NAME})
+  if(EXISTS ${source} AND HAL_GLSLANG)
+    file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl)
+    add_custom_command(OUTPUT ${HAL_GENERATED}/${K_NAME}.spv
+      COMMAND ${HAL_GLSLANG} --target-env vulkan1.2 -V --quiet -DHAL_KERNEL_${K_NAME}
+              -I${PROJECT_SOURCE_DIR}/kernels_glsl -o ${HAL_GENERATED}/${K_NAME}.spv ${source}
+      DEPENDS ${source} ${includes} COMMENT "Compiling ${K_NAME}.spv" VERBATIM)
+    hal_embed(${HAL_GENERATED}/${K_NAME}.spv ${symbol} "")
+    set(spirv "${symbol}, &${symbol}_size")
+  elseif(EXISTS ${source} AND EXISTS "${HAL_SPIRV_DIR}/${K_NAME}.spv")
+    hal_embed(${HAL_SPIRV_DIR}/${K_NAME}.spv ${symbol} "")
+    set(spirv "${symbol}, &${symbol}_size")
+  endif()
+
+  set(source ${PROJECT_SOURCE_DIR}/kernels_cu/${K_FILE}.cu)
+  if(EXISTS ${source} AND HAL_NVCC AND NOT HAL_CUDA STREQUAL "OFF")
+    set(symbol hal_ptx_${K_FILE})
+    get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
+    if(NOT done)
+      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cu/*.cuh ${HAL_KERNEL_ABI_DIR}/kernel_abi.h)
+      # The .version line is lowered to 7.0, so that an older driver than this nvcc can load the PTX; ptxas checks that the
+      # lowered text still assembles.
+      add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.ptx
+        COMMAND ${HAL_NVCC} -O3 -std=c++17 -arch=compute_80 --ptx -I${PROJECT_SOURCE_DIR}/kernels_cu
+                -I${HAL_KERNEL_ABI_DIR} -o ${HAL_GENERATED}/${K_FILE}.raw.ptx ${source}
+        COMMAND ${CMAKE_COMMAND} -DINPUT=${HAL_GENERATED}/${K_FILE}.raw.ptx -DOUTPUT=${HAL_GENERATED}/${K_FILE}.ptx
+                -DVERSION=7.0 -P ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
+        DEPENDS ${source} ${includes} ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
+        COMMENT "Compiling ${K_FILE}.ptx" VERBATIM)
+      hal_embed(${HAL_GENERATED}/${K_FILE}.ptx ${symbol} "")
+      set_property(GLOBAL PROPERTY HAL_DONE_${symbol} TRUE)
+    endif()
+    set(ptx "(const char *)${symbol}")
+    set(absent NULL)
+  endif()
+  set_property(GLOBAL APPEND_STRING PROPERTY HAL_BUILTIN_ROWS
+    "    {\"${K_NAME}\", ${cl}, ${spirv}, ${ptx}, ${absent}},\n")
+endfunction()
+
+function(hal_builtins_finish)
+  get_property(externs GLOBAL PROPERTY HAL_BUILTIN_EXTERNS)
+  get_property(rows GLOBAL PROPERTY HAL_BUILTIN_ROWS)
+  file(CONFIGURE OUTPUT ${HAL_GENERATED}/builtins.c @ONLY CONTENT
+"/* Generated by cmake/kernels.cmake. */
+#include \"core.h\"
+
+@externs@
+const hal_builtin hal_builtins[] = {
+@rows@    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
+const size_t hal_builtin_count = sizeof hal_builtins / sizeof hal_builtins[0] - 1;
+")
+  target_sources(hal_objects PRIVATE ${HAL_GENERATED}/builtins.c)
+  if(NOT HAL_NVCC)
+    message(STATUS "nvcc not found: the CUDA backend builds without its kernels")
+  endif()
+  if(NOT HAL_GLSLANG AND NOT HAL_SPIRV_DIR)
+    message(STATUS "glslangValidator not found: the Vulkan backend builds without its kernels (install glslang-tools)")
+  endif()
+endfunction()
