@@ -1,0 +1,57 @@
+/* kernel_abi.h - argument structs of the built-in kernels, for C, OpenCL C and CUDA C++.
+ *
+ * Every built-in kernel takes its spans (HAL_ABI_OFFSET: a pointer, in OpenCL C followed by a ulong byte offset), then
+ * one of these structs by value. The GLSL kernels mirror them as the end of a block { uint64_t span[n]; ... }; a test
+ * holds the field order there against this file. Only 4-byte scalars, so that no language pads; 64-bit values are two
+ * words, low first. group_base, where there is one, is last and is added to the group id. */
+#ifndef HAL_KERNEL_ABI_H
+#define HAL_KERNEL_ABI_H
+
+#if defined(__OPENCL_VERSION__)
+#define HAL_U32 uint
+#define HAL_U64 ulong
+#else
+#include <stdint.h>
+#define HAL_U32 uint32_t
+#define HAL_U64 uint64_t
+#endif
+#define HAL_JOIN64(words) ((HAL_U64)(words)[0] | (HAL_U64)(words)[1] << 32)
+
+/* Values of hal_dtype, as kernels see them. */
+#define HAL_KERNEL_F32  1
+#define HAL_KERNEL_F16  2
+#define HAL_KERNEL_BF16 3
+
+/* gemm: D = act(alpha A B + beta C + bias) + residual. Spans: A, B, C, D, bias, residual. Grid: x counts TILE_N
+ * columns, y TILE_M rows, z the problems of the batch; group_base is added to all three. An operand that flags call
+ * absent has D's span in its place and must not be touched. k = 0 where alpha = 0: A and B are not touched. */
+typedef struct hal_gemm_args {
+    HAL_U32 m, n, k;
+    HAL_U32 flags; /* GEMM_* below */
+    float alpha, beta;
+    HAL_U32 base_a, base_b;                         /* views only: elements from the view's start to the span's */
+    HAL_U32 lda[2], ldb[2], ldc[2], ldd[2], ldr[2]; /* elements */
+    HAL_U32 stride_a[2], stride_b[2], stride_c[2], stride_d[2], stride_r[2]; /* elements, per problem of the batch */
+    HAL_U32 group_base[3];
+} hal_gemm_args;
+
+/* flags: a dtype in two bits for each operand of the epilogue (0: absent), the activation, what is transposed. */
+#define GEMM_DTYPE_C(flags)                   ((flags)&3u)
+#define GEMM_DTYPE_D(flags)                   ((flags) >> 2 & 3u)
+#define GEMM_DTYPE_BIAS(flags)                ((flags) >> 4 & 3u)
+#define GEMM_DTYPE_RESIDUAL(flags)            ((flags) >> 6 & 3u)
+#define GEMM_ACT(flags)                       ((flags) >> 8 & 7u) /* hal_act */
+#define GEMM_TRANS_A                          0x800u
+#define GEMM_TRANS_B                          0x1000u
+#define GEMM_FLAGS(c, d, bias, residual, act) ((c) | (d) << 2 | (bias) << 4 | (residual) << 6 | (act) << 8)
+
+#define GEMM_ACT_NONE                         0u
+#define GEMM_ACT_RELU                         1u
+#define GEMM_ACT_GELU_ERF                     2u
+#define GEMM_ACT_GELU_TANH                    3u
+#define GEMM_ACT_SILU                         4u
+
+/* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles, rows padded by 8 elements of 2 bytes. */
+#define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * ((tile_k) + 8u) * 2u)
+
+#endif
