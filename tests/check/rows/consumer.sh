@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+run_tests "$HAL_BUILD" -L consumer
