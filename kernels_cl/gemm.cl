@@ -1,0 +1,118 @@
+/* gemm.cl - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and constants. */
+#include "kernel_abi.h"
+#include "numerics.clh"
+
+#if DTYPE == HAL_KERNEL_F32
+typedef float element;
+#define LOAD(p, i)   (p)[i]
+#define LOAD8(p)     vload8(0, p)
+#elif DTYPE == HAL_KERNEL_F16
+typedef half element;
+#define LOAD(p, i)   vload_half(i, p)
+#define LOAD8(p)     vload_half8(0, p)
+#else
+typedef ushort element;
+#define LOAD(p, i)   as_float((uint)(p)[i] << 16)
+#define LOAD8(p)     as_float8(convert_uint8(vload8(0, p)) << 16)
+#endif
+
+#define SPANS                                                                                                          \
+    global const uchar *a_span, ulong a_offset, global const uchar *b_span, ulong b_offset,                            \
+        global const uchar *c_span, ulong c_offset, global uchar *d_span, ulong d_offset,                              \
+        global const uchar *bias_span, ulong bias_offset, global const uchar *residual_span, ulong residual_offset
+
+/* What the epilogue of one problem of the batch needs. */
+typedef struct epilogue {
+    global const uchar *c, *bias, *residual;
+    global uchar *d;
+    ulong c_first, d_first, r_first; /* element index of the problem's matrix */
+    ulong ldc, ldd, ldr;
+    uint flags;
+    float alpha, beta;
+} epilogue;
+
+#define EPILOGUE(problem)                                                                                              \
+    {                                                                                                                  \
+        c_span + c_offset, bias_span + bias_offset, residual_span + residual_offset, d_span + d_offset,                \
+            (problem)*HAL_JOIN64(args.stride_c), (problem)*HAL_JOIN64(args.stride_d),                                  \
+            (problem)*HAL_JOIN64(args.stride_r), HAL_JOIN64(args.ldc), HAL_JOIN64(args.ldd), HAL_JOIN64(args.ldr),     \
+            args.flags, args.alpha, args.beta                                                                          \
+    }
+
+void finish_element(const epilogue *e, uint row, uint column, float sum)
+{
+    float v = e->alpha * sum;
+    if (GEMM_DTYPE_C(e->flags))
+        v += e->beta * load_element(e->c, GEMM_DTYPE_C(e->flags), e->c_first + row * e->ldc + column);
+    if (GEMM_DTYPE_BIAS(e->flags))
+        v += load_element(e->bias, GEMM_DTYPE_BIAS(e->flags), column);
+    v = activate(GEMM_ACT(e->flags), v);
+    if (GEMM_DTYPE_RESIDUAL(e->flags))
+        v += load_element(e->residual, GEMM_DTYPE_RESIDUAL(e->flags), e->r_first + row * e->ldr + column);
+    store_element(e->d, GEMM_DTYPE_D(e->flags), e->d_first + row * e->ldd + column, v);
+}
+
+#ifdef HAL_KERNEL_gemm
+/* One work-item computes MICRO_M x MICRO_N elements, its columns THREADS_N apart so that neighbours load and store
+ * neighbours. The tiles in local memory are k-major; edges are filled with zeros. */
+#define THREADS_M (TILE_M / MICRO_M)
+#define THREADS_N (TILE_N / MICRO_N)
+#define THREADS   (THREADS_M * THREADS_N)
+#define PAD       4
+
+__attribute__((reqd_work_group_size(THREADS_N, THREADS_M, 1))) kernel void gemm(SPANS, hal_gemm_args args)
+{
+    local float a_tile[TILE_K][TILE_M + PAD];
+    local float b_tile[TILE_K][TILE_N + PAD];
+    const uint problem = get_group_id(2) + args.group_base[2];
+    const uint row0 = (get_group_id(1) + args.group_base[1]) * TILE_M;
+    const uint column0 = (get_group_id(0) + args.group_base[0]) * TILE_N;
+    const uint tx = get_local_id(0), ty = get_local_id(1), thread = ty * THREADS_N + tx;
+    const ulong lda = HAL_JOIN64(args.lda), ldb = HAL_JOIN64(args.ldb);
+    global const element *a = (global const element *)(a_span + a_offset) + problem * HAL_JOIN64(args.stride_a);
+    global const element *b = (global const element *)(b_span + b_offset) + problem * HAL_JOIN64(args.stride_b);
+
+    float sum[MICRO_M][MICRO_N];
+    for (uint i = 0; i < MICRO_M; i++)
+        for (uint j = 0; j < MICRO_N; j++)
+            sum[i][j] = 0.0f;
+
+    for (uint k0 = 0; k0 < args.k; k0 += TILE_K) {
+        for (uint e = thread; e < TILE_M * TILE_K; e += THREADS) {
+            uint i = TRANS_A ? e % TILE_M : e / TILE_K, k = TRANS_A ? e / TILE_M : e % TILE_K;
+            float v = 0.0f;
+            if (row0 + i < args.m && k0 + k < args.k)
+                v = LOAD(a, TRANS_A ? (k0 + k) * lda + row0 + i : (row0 + i) * lda + k0 + k);
+            a_tile[k][i] = v;
+        }
+        for (uint e = thread; e < TILE_N * TILE_K; e += THREADS) {
+            uint j = TRANS_B ? e / TILE_K : e % TILE_N, k = TRANS_B ? e % TILE_K : e / TILE_N;
+            float v = 0.0f;
+            if (column0 + j < args.n && k0 + k < args.k)
+                v = LOAD(b, TRANS_B ? (column0 + j) * ldb + k0 + k : (k0 + k) * ldb + column0 + j);
+            b_tile[k][j] = v;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint k = 0; k < TILE_K; k++) {
+            float x[MICRO_M], y[MICRO_N];
+            for (uint i = 0; i < MICRO_M; i++)
+                x[i] = a_tile[k][ty * MICRO_M + i];
+            for (uint j = 0; j < MICRO_N; j++)
+                y[j] = b_tile[k][j * THREADS_N + tx];
+            for (uint i = 0; i < MICRO_M; i++)
+                for (uint j = 0; j < MICRO_N; j++)
+                    sum[i][j] += x[i] * y[j];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+
+    const epilogue e = EPILOGUE(problem);
+    for (uint i = 0; i < MICRO_M; i++) {
+        for (uint j = 0; j < MICRO_N; j++) {
+            uint row = row0 + ty * MICRO_M + i, column = column0 + j * THREADS_N + tx;
+            if (row < args.m && column < args.n)
+                finish_element(&e, row, column, sum[i][j]);
+        }
+    }
+}
+#endif

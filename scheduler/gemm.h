@@ -1,0 +1,46 @@
+/* gemm.h - between gemm.c (operands) and gemm_plan.c (kernels). */
+#ifndef HAL_GEMM_H
+#define HAL_GEMM_H
+
+#include <hal/ops.h>
+
+#include "kernel_abi.h"
+#include "kernel_cache.h"
+
+/* Positions of the spans. */
+enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
+
+/* A matrix of the problem: `rows` rows of `columns` elements, `ld` elements apart, once per problem of the batch. */
+typedef struct gemm_operand {
+    const char *name;
+    bool present; /* it is touched */
+    hal_span span;
+    hal_dtype dtype;
+    uint64_t rows, columns, ld, stride;
+    uint64_t bytes; /* from the first byte of the first element to the last of the last */
+} gemm_operand;
+
+/* A checked descriptor. k is 0 where A and B are not to be read. */
+typedef struct gemm_problem {
+    uint32_t m, n, k, batch;
+    bool trans_a, trans_b;
+    hal_act act;
+    float alpha, beta;
+    gemm_operand operands[GEMM_OPERANDS];
+} gemm_problem;
+
+/* A kernel and how to launch it. */
+typedef struct gemm_plan {
+    hal_kernel_spec spec;
+    const char *const *constant_names;
+    hal_grid grid;
+    uint64_t back_a, back_b; /* bytes that the spans of A and B start before the operand, and ... */
+    uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
+} gemm_plan;
+
+/* The best plan for the device that does not need one of the kernels in `without` (bits of gemm_kernel). */
+typedef enum gemm_kernel { GEMM_KERNEL_TASK = 1, GEMM_KERNEL_MMA = 2, GEMM_KERNEL_SMALL = 4 } gemm_kernel;
+hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
+                         gemm_kernel *chosen);
+
+#endif
