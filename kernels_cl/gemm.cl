@@ -1,56 +1,5 @@
 /* gemm.cl - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and constants. */
-#include "kernel_abi.h"
-#include "numerics.clh"
-
-#if DTYPE == HAL_KERNEL_F32
-typedef float element;
-#define LOAD(p, i)   (p)[i]
-#define LOAD8(p)     vload8(0, p)
-#elif DTYPE == HAL_KERNEL_F16
-typedef half element;
-#define LOAD(p, i)   vload_half(i, p)
-#define LOAD8(p)     vload_half8(0, p)
-#else
-typedef ushort element;
-#define LOAD(p, i)   as_float((uint)(p)[i] << 16)
-#define LOAD8(p)     as_float8(convert_uint8(vload8(0, p)) << 16)
-#endif
-
-#define SPANS                                                                                                          \
-    global const uchar *a_span, ulong a_offset, global const uchar *b_span, ulong b_offset,                            \
-        global const uchar *c_span, ulong c_offset, global uchar *d_span, ulong d_offset,                              \
-        global const uchar *bias_span, ulong bias_offset, global const uchar *residual_span, ulong residual_offset
-
-/* What the epilogue of one problem of the batch needs. */
-typedef struct epilogue {
-    global const uchar *c, *bias, *residual;
-    global uchar *d;
-    ulong c_first, d_first, r_first; /* element index of the problem's matrix */
-    ulong ldc, ldd, ldr;
-    uint flags;
-    float alpha, beta;
-} epilogue;
-
-#define EPILOGUE(problem)                                                                                              \
-    {                                                                                                                  \
-        c_span + c_offset, bias_span + bias_offset, residual_span + residual_offset, d_span + d_offset,                \
-            (problem)*HAL_JOIN64(args.stride_c), (problem)*HAL_JOIN64(args.stride_d),                                  \
-            (problem)*HAL_JOIN64(args.stride_r), HAL_JOIN64(args.ldc), HAL_JOIN64(args.ldd), HAL_JOIN64(args.ldr),     \
-            args.flags, args.alpha, args.beta                                                                          \
-    }
-
-void finish_element(const epilogue *e, uint row, uint column, float sum)
-{
-    float v = e->alpha * sum;
-    if (GEMM_DTYPE_C(e->flags))
-        v += e->beta * load_element(e->c, GEMM_DTYPE_C(e->flags), e->c_first + row * e->ldc + column);
-    if (GEMM_DTYPE_BIAS(e->flags))
-        v += load_element(e->bias, GEMM_DTYPE_BIAS(e->flags), column);
-    v = activate(GEMM_ACT(e->flags), v);
-    if (GEMM_DTYPE_RESIDUAL(e->flags))
-        v += load_element(e->residual, GEMM_DTYPE_RESIDUAL(e->flags), e->r_first + row * e->ldr + column);
-    store_element(e->d, GEMM_DTYPE_D(e->flags), e->d_first + row * e->ldd + column, v);
-}
+#include "gemm.clh"
 
 #ifdef HAL_KERNEL_gemm
 /* One work-item computes MICRO_M x MICRO_N elements, its columns THREADS_N apart so that neighbours load and store

@@ -18,7 +18,7 @@
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants. */
 #include "gemm.h"
 
-#include "internal.h"
+#include "recording.h"
 
 _Static_assert(HAL_KERNEL_F32 == HAL_F32 && HAL_KERNEL_F16 == HAL_F16 && HAL_KERNEL_BF16 == HAL_BF16, "dtype values");
 _Static_assert(GEMM_ACT_RELU == HAL_ACT_RELU && GEMM_ACT_GELU_ERF == HAL_ACT_GELU_ERF &&
@@ -292,14 +292,14 @@ static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, g
     }
 }
 
-hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)
+static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc)
 {
     gemm_problem problem;
     gemm_plan plan;
     hal_kernel *kernel = NULL;
     bool empty;
-    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
-    if (status != HAL_OK || (status = resolve(desc, true, &problem, &empty)) != HAL_OK || empty) {
+    hal_status status = resolve(desc, true, &problem, &empty);
+    if (status != HAL_OK || empty) {
         return status;
     }
     status = plan_kernel(hal_cmdlist_device(list), &problem, &plan, &kernel);
@@ -322,6 +322,18 @@ hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)
         spans[GEMM_B].size = plan.view_b;
     }
     return hal_cmd_dispatch(list, kernel, plan.grid, spans, GEMM_OPERANDS, &args, sizeof args);
+}
+
+hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
+    if (status == HAL_OK && (status = record(list, desc)) != HAL_OK) {
+        hal_recording *recording = list->recording; /* it must not finish without this command */
+        if (recording && !recording->finished && recording->failed == HAL_OK) {
+            recording->failed = status;
+        }
+    }
+    return status;
 }
 
 hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size)

@@ -1,0 +1,13 @@
+/* test_gemm.h - the two files of the GEMM test program. */
+#ifndef TEST_GEMM_H
+#define TEST_GEMM_H
+
+#include "gemm_case.h"
+
+#define GEMM_RULES 10
+extern const struct CMUnitTest gemm_rules[GEMM_RULES];
+
+int gemm_setup(void **state);
+int gemm_teardown(void **state);
+
+#endif
