@@ -1,3 +1,4 @@
+cmake_minimum_required(VERSION 3.20)
 # Write INPUT as a C byte array named SYMBOL to OUTPUT. Text is terminated by a NUL that SYMBOL_size does not count;
 # OpenCL C has its #include "..." lines resolved from INCLUDES ("|"-separated folders), once each.
 set(seen "")

@@ -27,7 +27,14 @@ function(hal_embed input symbol depends_text)
     "extern const unsigned char ${symbol}[];\nextern const size_t ${symbol}_size;\n")
 endfunction()
 
+# Remembered here and made by hal_builtins_finish() in the root: a custom command only serves targets of its own folder.
 function(hal_builtin)
+  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_NAMES ${K_NAME})
+  set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_FILES ${K_FILE})
+endfunction()
+
+function(hal_builtin_make)
   cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
   set(cl NULL)
   set(spirv "NULL, NULL")
@@ -87,6 +94,11 @@ function(hal_builtin)
 endfunction()
 
 function(hal_builtins_finish)
+  get_property(names GLOBAL PROPERTY HAL_BUILTIN_NAMES)
+  get_property(files GLOBAL PROPERTY HAL_BUILTIN_FILES)
+  foreach(name file IN ZIP_LISTS names files)
+    hal_builtin_make(NAME ${name} FILE ${file})
+  endforeach()
   get_property(externs GLOBAL PROPERTY HAL_BUILTIN_EXTERNS)
   get_property(rows GLOBAL PROPERTY HAL_BUILTIN_ROWS)
   file(CONFIGURE OUTPUT ${HAL_GENERATED}/builtins.c @ONLY CONTENT

@@ -3,8 +3,8 @@
  * hal/ has checked every argument, resolved spans to native memory, derived hazards, and applied limits and fault
  * injection before it calls in here; a backend only lowers. Each backend defines the struct hal_native_* types itself.
  *
- * Threads: hal/ serialises all calls on one stream except stream_completed and stream_wait, which may come from any thread
- * at any time and must not hold up the others. Calls on different objects may run at once (so a VkQueue, for
+ * Threads: hal/ serialises all calls on one stream except stream_completed and stream_wait, which may come from any
+ * thread at any time and must not hold up the others. Calls on different objects may run at once (so a VkQueue, for
  * example, needs the backend's own lock). list_submit calls of one list are serialised by hal/.
  *
  * Errors: return hal_fail(code, "vulkan: vkFoo: ...") with what, where and which value. A lost device is
@@ -31,7 +31,8 @@ typedef enum hal_native_memory_kind {
     HAL_NATIVE_HOST,
     HAL_NATIVE_UNIFIED,
     HAL_NATIVE_IMPORT, /* `host` is the page-aligned memory to import, size a multiple of the page */
-    HAL_NATIVE_STAGING /* for copies to and from the host: *host is a pointer that stays valid, never bound to a kernel */
+    HAL_NATIVE_STAGING /* for copies to and from the host: *host is a pointer that stays valid, never bound to a kernel
+                        */
 } hal_native_memory_kind;
 
 #define HAL_NO_SLOT UINT32_MAX
@@ -43,12 +44,13 @@ typedef struct hal_native_span {
     uint64_t offset;
     uint64_t size;
     uint32_t slot;
+    uint32_t reserved; /* 0: spans are compared as bytes */
 } hal_native_span;
 
 typedef enum hal_command_kind { HAL_COMMAND_DISPATCH, HAL_COMMAND_COPY, HAL_COMMAND_FILL } hal_command_kind;
 
-/* One command, immediate or recorded. Sizes are never 0 and grids never exceed the limits. Copies may have STAGING memory
- * on one side. */
+/* One command, immediate or recorded. Sizes are never 0 and grids never exceed the limits. Copies may have STAGING
+ * memory on one side. */
 typedef struct hal_command {
     hal_command_kind kind;
     bool barrier;      /* earlier commands of the list (or stream) must be done and visible first */
@@ -108,8 +110,8 @@ typedef void (*hal_found_fn)(void *user, const hal_device_info *info);
 
 typedef struct hal_backend {
     const char *name;
-    /* Call found() for each device in index order, or fail with the reason that there is none (driver library not found,
-     * no device, too old: distinct messages). */
+    /* Call found() for each device in index order, or fail with the reason that there is none (driver library not
+     * found, no device, too old: distinct messages). */
     hal_status (*enumerate)(hal_found_fn found, void *user);
     /* Open device `index`. *info is filled as by enumerate. */
     hal_status (*device_open)(uint32_t index, hal_core *core, hal_native_device **device, hal_device_info *info);
@@ -119,7 +121,8 @@ typedef struct hal_backend {
     hal_status (*memory_create)(hal_native_device *device, hal_native_memory_kind kind, uint64_t size, void **host,
                                 hal_native_memory **memory);
     void (*memory_destroy)(hal_native_memory *memory);
-    hal_status (*memory_map)(hal_native_memory *memory, uint64_t offset, uint64_t size, hal_access access, void **pointer);
+    hal_status (*memory_map)(hal_native_memory *memory, uint64_t offset, uint64_t size, hal_access access,
+                             void **pointer);
     hal_status (*memory_unmap)(hal_native_memory *memory, void *pointer);
 
     hal_status (*module_create)(hal_native_device *device, const hal_module_desc *desc, hal_native_module **module);

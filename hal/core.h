@@ -31,7 +31,10 @@ void hal_log(const hal_core *core, hal_log_level level, const char *format, ...)
 void *hal_calloc(hal_core *core, size_t count, size_t size);
 void *hal_realloc(hal_core *core, void *pointer, size_t size);
 char *hal_strdup(hal_core *core, const char *text);
-static inline void hal_free(void *pointer) { free(pointer); }
+static inline void hal_free(void *pointer)
+{
+    free(pointer);
+}
 
 /* On-disk cache. The key is a digest of all parts that matter (add them with hal_cache_key_*). load gives HAL_OK and a
  * malloc'ed *data, or HAL_ERROR_NOT_FOUND without setting an error; a corrupt entry counts as not found. store is best
@@ -47,7 +50,8 @@ typedef struct hal_cache_part {
 hal_cache_key hal_cache_key_make(const hal_cache_part *parts, size_t count);
 hal_status hal_cache_load(const hal_core *core, hal_cache_key key, void **data, size_t *size);
 void hal_cache_store(const hal_core *core, hal_cache_key key, const void *data, size_t size);
-/* The folder for a device: desc, else $HAL_CACHE_DIR, else $XDG_CACHE_HOME/libhal, else $HOME/.cache/libhal, else "". */
+/* The folder for a device: desc, else $HAL_CACHE_DIR, else $XDG_CACHE_HOME/libhal, else $HOME/.cache/libhal, else "".
+ */
 char *hal_cache_folder(const char *wanted);
 
 /* Open the first of a NULL-terminated list of library names; on failure the reason is in the last error. */

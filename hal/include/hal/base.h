@@ -42,21 +42,21 @@ typedef struct hal_cmdlist hal_cmdlist; /* commands: immediate, or recorded and 
 /* Zero is success, positive is "not yet", negative is an error. The same misuse gives the same code on all backends. */
 typedef enum hal_status {
     HAL_OK = 0,
-    HAL_TIMEOUT = 1,                  /* the deadline passed; the work goes on and can be waited for again */
-    HAL_ERROR_INVALID_ARGUMENT = -1,  /* NULL, foreign or wrong-type object, bad enum, wrong binding count */
-    HAL_ERROR_OUT_OF_RANGE = -2,      /* a span that leaves its buffer or binding */
-    HAL_ERROR_ALIGNMENT = -3,         /* an offset that the kernel's binding form or element size forbids */
-    HAL_ERROR_OVERLAP = -4,           /* input and output overlap where that is illegal */
-    HAL_ERROR_LIMIT = -5,             /* a device limit is exceeded: group size, grid, shared memory, args */
-    HAL_ERROR_INVALID_STATE = -6,     /* right object, wrong moment: list not finished, event never recorded, forked */
-    HAL_ERROR_UNSUPPORTED = -7,       /* this device cannot do it; see hal_device_info */
-    HAL_ERROR_UNAVAILABLE = -8,       /* the backend or driver is not there */
-    HAL_ERROR_NOT_FOUND = -9,         /* no such device, kernel or entry point */
-    HAL_ERROR_OUT_OF_MEMORY = -10,    /* device or host memory; the device works on */
-    HAL_ERROR_COMPILE = -11,          /* a program was refused; the compile log is in hal_last_error() */
-    HAL_ERROR_IO = -12,               /* a file could not be read or written */
-    HAL_ERROR_DEVICE_LOST = -13,      /* sticky: every later call on the device says so; destroying still works */
-    HAL_ERROR_BACKEND = -14           /* the driver failed in a way that has no better name */
+    HAL_TIMEOUT = 1,                 /* the deadline passed; the work goes on and can be waited for again */
+    HAL_ERROR_INVALID_ARGUMENT = -1, /* NULL, foreign or wrong-type object, bad enum, wrong binding count */
+    HAL_ERROR_OUT_OF_RANGE = -2,     /* a span that leaves its buffer or binding */
+    HAL_ERROR_ALIGNMENT = -3,        /* an offset that the kernel's binding form or element size forbids */
+    HAL_ERROR_OVERLAP = -4,          /* input and output overlap where that is illegal */
+    HAL_ERROR_LIMIT = -5,            /* a device limit is exceeded: group size, grid, shared memory, args */
+    HAL_ERROR_INVALID_STATE = -6,    /* right object, wrong moment: list not finished, event never recorded, forked */
+    HAL_ERROR_UNSUPPORTED = -7,      /* this device cannot do it; see hal_device_info */
+    HAL_ERROR_UNAVAILABLE = -8,      /* the backend or driver is not there */
+    HAL_ERROR_NOT_FOUND = -9,        /* no such device, kernel or entry point */
+    HAL_ERROR_OUT_OF_MEMORY = -10,   /* device or host memory; the device works on */
+    HAL_ERROR_COMPILE = -11,         /* a program was refused; the compile log is in hal_last_error() */
+    HAL_ERROR_IO = -12,              /* a file could not be read or written */
+    HAL_ERROR_DEVICE_LOST = -13,     /* sticky: every later call on the device says so; destroying still works */
+    HAL_ERROR_BACKEND = -14          /* the driver failed in a way that has no better name */
 } hal_status;
 
 /* The code's name, e.g. "HAL_ERROR_LIMIT". Never NULL. */
@@ -68,11 +68,11 @@ HAL_API const char *hal_version(void);
 
 /* Timeouts are relative, in nanoseconds. 0 asks without waiting. HAL_FOREVER never gives up: for programs that have
  * their own watchdog. */
-#define HAL_NANOSECONDS(n) ((uint64_t)(n))
+#define HAL_NANOSECONDS(n)  ((uint64_t)(n))
 #define HAL_MICROSECONDS(n) ((uint64_t)(n)*1000u)
 #define HAL_MILLISECONDS(n) ((uint64_t)(n)*1000000u)
-#define HAL_SECONDS(n) ((uint64_t)(n)*1000000000u)
-#define HAL_FOREVER UINT64_MAX
+#define HAL_SECONDS(n)      ((uint64_t)(n)*1000000000u)
+#define HAL_FOREVER         UINT64_MAX
 
 typedef enum hal_dtype {
     HAL_DTYPE_DEFAULT = 0, /* each operator says what this means; usually HAL_F32 or "like the input" */
@@ -101,24 +101,33 @@ typedef struct hal_span {
     uint64_t size;      /* bytes; HAL_REST means up to the end of the buffer or binding */
 } hal_span;
 
-#define HAL_REST UINT64_MAX
-#define HAL_MAX_BINDINGS 16 /* spans of one dispatch */
-#define HAL_MAX_SLOTS 64    /* slots and mutable scalars of one list, each */
-#define HAL_MAX_ARGS 128    /* bytes of one dispatch's argument struct */
+#define HAL_REST         UINT64_MAX
+#define HAL_MAX_BINDINGS 16  /* spans of one dispatch */
+#define HAL_MAX_SLOTS    64  /* slots and mutable scalars of one list, each */
+#define HAL_MAX_ARGS     128 /* bytes of one dispatch's argument struct */
 
 static inline hal_span hal_range(hal_buffer *buffer, uint64_t offset, uint64_t size)
 {
     hal_span span = {HAL_SPAN_BUFFER, 0, buffer, offset, size};
     return span;
 }
-static inline hal_span hal_at(hal_buffer *buffer, uint64_t offset) { return hal_range(buffer, offset, HAL_REST); }
-static inline hal_span hal_whole(hal_buffer *buffer) { return hal_range(buffer, 0, HAL_REST); }
+static inline hal_span hal_at(hal_buffer *buffer, uint64_t offset)
+{
+    return hal_range(buffer, offset, HAL_REST);
+}
+static inline hal_span hal_whole(hal_buffer *buffer)
+{
+    return hal_range(buffer, 0, HAL_REST);
+}
 static inline hal_span hal_slot_range(uint32_t slot, uint64_t offset, uint64_t size)
 {
     hal_span span = {HAL_SPAN_SLOT, slot, NULL, offset, size};
     return span;
 }
-static inline hal_span hal_slot(uint32_t slot, uint64_t offset) { return hal_slot_range(slot, offset, HAL_REST); }
+static inline hal_span hal_slot(uint32_t slot, uint64_t offset)
+{
+    return hal_slot_range(slot, offset, HAL_REST);
+}
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,11 @@
 /* hal/cmdlist.h - commands, told at once or recorded and replayed.
  *
- * Immediate and recorded lists take the same calls. A stream's immediate list (hal_stream_cmdlist) submits as it is told;
- * a recorded list is finished once and submitted any number of times, to any stream of its device, also while an earlier
- * submission still runs: each submission keeps its own bindings.
+ * Immediate and recorded lists take the same calls. A stream's immediate list (hal_stream_cmdlist) submits as it is
+ * told; a recorded list is finished once and submitted any number of times, to any stream of its device, also while an
+ * earlier submission still runs: each submission keeps its own bindings.
  *
- * Order: commands of a list behave as if run one after the other. libhal derives the real dependencies from the declared
- * access and byte ranges and lets the rest overlap. Two different slots are taken to be different memory, and
+ * Order: commands of a list behave as if run one after the other. libhal derives the real dependencies from the
+ * declared access and byte ranges and lets the rest overlap. Two different slots are taken to be different memory, and
  * a submit that binds a written slot over another span of the list is refused (HAL_ERROR_OVERLAP).
  *
  * Native concept: CUDA graph built node by node; pre-set kernels on a command queue (OpenCL); command buffer (Vulkan).
@@ -37,8 +37,8 @@ HAL_API hal_status hal_cmdlist_finish(hal_cmdlist *list);
 typedef struct hal_grid {
     uint32_t x, y, z; /* groups, not work-items; at most 2^31 - 1 each */
 } hal_grid;
-#define HAL_GRID1(gx) ((hal_grid){(uint32_t)(gx), 1, 1})
-#define HAL_GRID2(gx, gy) ((hal_grid){(uint32_t)(gx), (uint32_t)(gy), 1})
+#define HAL_GRID1(gx)         ((hal_grid){(uint32_t)(gx), 1, 1})
+#define HAL_GRID2(gx, gy)     ((hal_grid){(uint32_t)(gx), (uint32_t)(gy), 1})
 #define HAL_GRID3(gx, gy, gz) ((hal_grid){(uint32_t)(gx), (uint32_t)(gy), (uint32_t)(gz)})
 
 /* The spans of a dispatch, in the kernel's order: HAL_SPANS(hal_at(x, 0), hal_at(y, 0)). */
@@ -67,8 +67,8 @@ HAL_API hal_status hal_cmd_event_wait(hal_cmdlist *list, hal_event *event);
 
 typedef struct hal_bindings {
     size_t struct_size;
-    const hal_span *spans; /* spans[i] is what slot i means in this submission; buffer spans */
-    uint32_t span_count;   /* at least one more than the highest slot used */
+    const hal_span *spans;   /* spans[i] is what slot i means in this submission; buffer spans */
+    uint32_t span_count;     /* at least one more than the highest slot used */
     const uint32_t *scalars; /* new values of the scalars, bit patterns; all or none */
     uint32_t scalar_count;
 } hal_bindings;
@@ -87,11 +87,11 @@ HAL_API hal_status hal_cmdlist_submit(hal_cmdlist *list, hal_stream *stream, con
 HAL_API hal_device *hal_cmdlist_device(const hal_cmdlist *list);
 
 typedef struct hal_cmdlist_stats {
-    uint32_t commands;  /* recorded, after splitting */
-    uint32_t edges;     /* dependencies derived */
-    uint32_t barriers;  /* points where everything before must be done: what an API without edges needs */
-    uint32_t segments;  /* native objects: event commands and the node budget cut a list */
-    uint64_t submits;   /* so far */
+    uint32_t commands;      /* recorded, after splitting */
+    uint32_t edges;         /* dependencies derived */
+    uint32_t barriers;      /* points where everything before must be done: what an API without edges needs */
+    uint32_t segments;      /* native objects: event commands and the node budget cut a list */
+    uint64_t submits;       /* so far */
     uint64_t native_builds; /* native recordings or instantiations so far; rebinding should not raise it */
 } hal_cmdlist_stats;
 HAL_API hal_status hal_cmdlist_get_stats(const hal_cmdlist *list, hal_cmdlist_stats *stats);

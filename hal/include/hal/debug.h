@@ -11,7 +11,12 @@
 extern "C" {
 #endif
 
-typedef enum hal_log_level { HAL_LOG_ERROR = 1, HAL_LOG_WARNING = 2, HAL_LOG_INFO = 3, HAL_LOG_DEBUG = 4 } hal_log_level;
+typedef enum hal_log_level {
+    HAL_LOG_ERROR = 1,
+    HAL_LOG_WARNING = 2,
+    HAL_LOG_INFO = 3,
+    HAL_LOG_DEBUG = 4
+} hal_log_level;
 /* One line, no newline. May come from any thread; it must not call libhal. */
 typedef void (*hal_log_fn)(void *user, hal_log_level level, const char *message);
 
@@ -22,12 +27,14 @@ HAL_API hal_status hal_trace_start(hal_device *device);
 HAL_API hal_status hal_trace_write(hal_device *device, const char *path, uint64_t timeout);
 
 /* Fault injection, for tests. The `nth` event of the kind from now on (1: the next) fails with its natural status:
- * ALLOC  HAL_ERROR_OUT_OF_MEMORY, SUBMIT HAL_ERROR_BACKEND, COMPILE HAL_ERROR_COMPILE, LOST HAL_ERROR_DEVICE_LOST at the
- * n-th submit, and for ever after. nth 0 clears. Also by environment: HAL_FAULT="alloc:3,submit:1,compile:1,lost:5".
+ * ALLOC  HAL_ERROR_OUT_OF_MEMORY, SUBMIT HAL_ERROR_BACKEND, COMPILE HAL_ERROR_COMPILE, LOST HAL_ERROR_DEVICE_LOST at
+ * the n-th submit, and for ever after. nth 0 clears. Also by environment:
+ * HAL_FAULT="alloc:3,submit:1,compile:1,lost:5".
  *
  * Lowered limits (hal_device_desc.limits, $HAL_LIMITS), a comma list of name=value:
  *   group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, subgroups, matrix, list_commands (commands
- *   of one native submission), first_point (start of the submission counter). A value above the real limit is refused. */
+ *   of one native submission), first_point (start of the submission counter). A value above the real limit is refused.
+ */
 typedef enum hal_fault { HAL_FAULT_ALLOC, HAL_FAULT_SUBMIT, HAL_FAULT_COMPILE, HAL_FAULT_LOST } hal_fault;
 HAL_API hal_status hal_device_inject_fault(hal_device *device, hal_fault fault, uint64_t nth);
 

@@ -19,52 +19,57 @@
 extern "C" {
 #endif
 
-typedef enum hal_device_type { HAL_DEVICE_OTHER, HAL_DEVICE_CPU, HAL_DEVICE_INTEGRATED, HAL_DEVICE_DISCRETE } hal_device_type;
+typedef enum hal_device_type {
+    HAL_DEVICE_OTHER,
+    HAL_DEVICE_CPU,
+    HAL_DEVICE_INTEGRATED,
+    HAL_DEVICE_DISCRETE
+} hal_device_type;
 
 /* What a device is and can do. Sizes in bytes. Fields are only ever added at the end. */
 typedef struct hal_device_info {
     char backend[16]; /* "cuda", "opencl", "vulkan" */
     char name[128];
-    char driver[128];  /* driver name and version */
-    char uuid[40];     /* hex, "" if the API has none */
-    char pci[24];      /* "0000:65:00.0", "" if unknown */
-    uint32_t index;    /* HAL_BACKEND=backend:index */
+    char driver[128]; /* driver name and version */
+    char uuid[40];    /* hex, "" if the API has none */
+    char pci[24];     /* "0000:65:00.0", "" if unknown */
+    uint32_t index;   /* HAL_BACKEND=backend:index */
     hal_device_type type;
-    uint32_t api_major, api_minor;    /* CUDA driver, OpenCL device or Vulkan version */
-    uint32_t compute_capability;      /* CUDA: 90 for 9.0; else 0 */
+    uint32_t api_major, api_minor; /* CUDA driver, OpenCL device or Vulkan version */
+    uint32_t compute_capability;   /* CUDA: 90 for 9.0; else 0 */
 
-    uint32_t compute_units;           /* SMs, CUs, or hardware threads of a CPU device */
-    uint32_t subgroup_size;           /* warp or subgroup width; 1 where there are none */
+    uint32_t compute_units; /* SMs, CUs, or hardware threads of a CPU device */
+    uint32_t subgroup_size; /* warp or subgroup width; 1 where there are none */
     uint32_t subgroup_size_min, subgroup_size_max;
-    uint32_t max_group_size;          /* work-items of a group, in all */
+    uint32_t max_group_size; /* work-items of a group, in all */
     uint32_t max_group_dim[3];
-    uint64_t max_group_count[3];      /* per dispatch; larger grids are split for kernels that allow it */
-    uint32_t max_shared_memory;       /* per group */
-    uint32_t max_args;                /* bytes of an argument struct: HAL_MAX_ARGS or less */
-    uint32_t span_alignment;          /* offsets of spans bound to HAL_ABI_PLAIN kernels: multiples of this */
-    uint64_t memory_size;             /* of the device */
+    uint64_t max_group_count[3]; /* per dispatch; larger grids are split for kernels that allow it */
+    uint32_t max_shared_memory;  /* per group */
+    uint32_t max_args;           /* bytes of an argument struct: HAL_MAX_ARGS or less */
+    uint32_t span_alignment;     /* offsets of spans bound to HAL_ABI_PLAIN kernels: multiples of this */
+    uint64_t memory_size;        /* of the device */
     uint64_t max_buffer_size;
-    uint64_t max_view_elements;       /* texels of a texel view; 0 without them */
-    uint32_t view_alignment;          /* offset alignment of texel views */
+    uint64_t max_view_elements; /* texels of a texel view; 0 without them */
+    uint32_t view_alignment;    /* offset alignment of texel views */
 
-    bool fp16, bf16, fp8;             /* arithmetic (not storage: every backend stores all of them) */
+    bool fp16, bf16, fp8; /* arithmetic (not storage: every backend stores all of them) */
     bool fp64, int64;
     bool subgroups, subgroup_shuffle;
-    bool matrix_units;                /* tensor cores, cooperative matrices */
-    bool unified_memory;              /* host and device share memory */
+    bool matrix_units;   /* tensor cores, cooperative matrices */
+    bool unified_memory; /* host and device share memory */
     bool import_host_memory;
     bool timestamps;
     double timestamp_period_ns;
     bool subnormals_f32, subnormals_f16; /* kept in arithmetic; false: flushed to zero */
-    bool priorities;                  /* stream priorities have an effect */
-    bool native_replay;               /* recorded lists become an object of the API (graph, command buffer) */
+    bool priorities;                     /* stream priorities have an effect */
+    bool native_replay;                  /* recorded lists become an object of the API (graph, command buffer) */
 } hal_device_info;
 
 /* One line of a device list: a device, or a backend that is absent and why. */
 typedef struct hal_device_entry {
     const char *backend;
     bool available;
-    const char *reason;         /* why not; "" if available */
+    const char *reason;          /* why not; "" if available */
     const hal_device_info *info; /* NULL if not available */
 } hal_device_entry;
 
@@ -82,12 +87,12 @@ typedef struct hal_device_desc {
     size_t struct_size;
     const char *select; /* NULL: $HAL_BACKEND, else the best device */
     const char *label;
-    const char *cache_dir;    /* NULL: $HAL_CACHE_DIR, else the XDG cache folder; "" for no cache */
-    uint64_t submit_timeout;  /* ns a submission may wait for room in a full queue; 0: 10 s */
-    hal_log_fn log;           /* NULL: none but $HAL_LOG */
+    const char *cache_dir;   /* NULL: $HAL_CACHE_DIR, else the XDG cache folder; "" for no cache */
+    uint64_t submit_timeout; /* ns a submission may wait for room in a full queue; 0: 10 s */
+    hal_log_fn log;          /* NULL: none but $HAL_LOG */
     void *log_user;
-    const char *limits;       /* for tests: lowered limits, e.g. "shared=16384,group_size=128,fp16=0"; see hal/debug.h.
-                                 NULL: $HAL_LIMITS */
+    const char *limits; /* for tests: lowered limits, e.g. "shared=16384,group_size=128,fp16=0"; see hal/debug.h.
+                           NULL: $HAL_LIMITS */
 } hal_device_desc;
 #define HAL_DEVICE(...) (&(hal_device_desc){.struct_size = sizeof(hal_device_desc), __VA_ARGS__})
 
@@ -120,8 +125,8 @@ typedef struct hal_memory_stats {
 HAL_API hal_status hal_device_memory_stats(hal_device *device, hal_memory_stats *stats);
 
 typedef struct hal_stall {
-    bool stuck;             /* something waits for an event that nobody has signalled */
-    uint32_t unfinished;    /* submissions not done, over all streams */
+    bool stuck;          /* something waits for an event that nobody has signalled */
+    uint32_t unfinished; /* submissions not done, over all streams */
     uint64_t oldest_age_ns;
 } hal_stall;
 

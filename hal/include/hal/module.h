@@ -11,14 +11,14 @@
  * PLAIN is the natural form; its spans start at a multiple of hal_device_info.span_alignment (relative to the buffer).
  * OFFSET takes any multiple of the element size: the OpenCL kernel adds byte_offset itself, and the Vulkan kernel gets
  * one push constant, the 8-byte address of a read-only block { uint64_t span[binding_count]; args }.
- * A binding with a view (below) is on Vulkan a uniform texel buffer at set 0, binding i, in either form; elsewhere it is
- * what the form says.
+ * A binding with a view (below) is on Vulkan a uniform texel buffer at set 0, binding i, in either form; elsewhere it
+ * is what the form says.
  *
  * Group size: OpenCL and CUDA take hal_kernel_desc.group. A SPIR-V module either has that size fixed, or takes it from
  * specialisation constants 100, 101, 102 (x, y, z), which libhal always sets.
  *
- * Constants are -D NAME=VALUE for OpenCL C, GLSL and CUDA C source, and specialisation constants by id for SPIR-V. A PTX
- * or cubin module exports one entry a variant, named ENTRY__V0_V1_... with the constants' values in order.
+ * Constants are -D NAME=VALUE for OpenCL C, GLSL and CUDA C source, and specialisation constants by id for SPIR-V. A
+ * PTX or cubin module exports one entry a variant, named ENTRY__V0_V1_... with the constants' values in order.
  */
 #ifndef HAL_MODULE_H
 #define HAL_MODULE_H
@@ -32,7 +32,7 @@ extern "C" {
 typedef struct hal_module_desc {
     size_t struct_size;
     const char *label;
-    const char *opencl_c;    /* OpenCL C source */
+    const char *opencl_c;     /* OpenCL C source */
     const void *opencl_spirv; /* kernel SPIR-V, used where the device takes it and there is no source */
     size_t opencl_spirv_size;
     const void *spirv; /* Vulkan SPIR-V */
@@ -41,7 +41,7 @@ typedef struct hal_module_desc {
     const char *cuda_ptx; /* PTX text */
     const void *cuda_cubin;
     size_t cuda_cubin_size;
-    const char *cuda_c; /* CUDA C++ source, compiled with NVRTC where it is installed */
+    const char *cuda_c;  /* CUDA C++ source, compiled with NVRTC where it is installed */
     const char *options; /* further options for the source compilers, e.g. "-cl-fast-relaxed-math" */
 } hal_module_desc;
 #define HAL_MODULE(...) (&(hal_module_desc){.struct_size = sizeof(hal_module_desc), __VA_ARGS__})
@@ -72,7 +72,7 @@ typedef struct hal_constant {
 
 typedef struct hal_kernel_desc {
     size_t struct_size;
-    const char *label; /* NULL: the entry's name */
+    const char *label;                     /* NULL: the entry's name */
     hal_access bindings[HAL_MAX_BINDINGS]; /* how each span is used: hazards are derived from this */
     hal_view views[HAL_MAX_BINDINGS];
     uint32_t binding_count;
@@ -89,7 +89,8 @@ typedef struct hal_kernel_desc {
 
 /* Compiles if need be (a driver may still defer part of it to the first launch). Kernels are immutable and may be used
  * by any thread. */
-HAL_API hal_status hal_kernel_create(hal_module *module, const char *entry, const hal_kernel_desc *desc, hal_kernel **kernel);
+HAL_API hal_status hal_kernel_create(hal_module *module, const char *entry, const hal_kernel_desc *desc,
+                                     hal_kernel **kernel);
 /* A kernel of the built-in library by name. HAL_ERROR_NOT_FOUND for an unknown name, HAL_ERROR_UNAVAILABLE where this
  * build has no variant for the device (the message says why). */
 HAL_API hal_status hal_kernel_create_builtin(hal_device *device, const char *name, const hal_kernel_desc *desc,

@@ -4,10 +4,11 @@
  * later sees the results of what was told earlier. Streams overlap. A stream is used by one thread at a time, except
  * that hal_stream_wait, hal_device_wait and hal_event_wait may be called from any thread.
  *
- * An event is a point on a stream: record it, then wait for it from other streams (on the device) or from the host (with
- * a deadline). An event can be recorded again: waits already made keep the earlier point. A gate is an event that the host
- * signals: streams that wait for it hold what follows, other streams go on. A gate never recorded nor signalled can be
- * waited for; a recorded event cannot before its first record (HAL_ERROR_INVALID_STATE): so no cycle can be built.
+ * An event is a point on a stream: record it, then wait for it from other streams (on the device) or from the host
+ * (with a deadline). An event can be recorded again: waits already made keep the earlier point. A gate is an event that
+ * the host signals: streams that wait for it hold what follows, other streams go on. A gate never recorded nor
+ * signalled can be waited for; a recorded event cannot before its first record (HAL_ERROR_INVALID_STATE): so no cycle
+ * can be built.
  */
 #ifndef HAL_STREAM_H
 #define HAL_STREAM_H
@@ -33,7 +34,8 @@ HAL_API hal_cmdlist *hal_stream_cmdlist(hal_stream *stream);
 /* Immediate commands may be gathered to save submissions. They reach the device at the latest at a flush, wait, query,
  * event record, list submit or when enough have gathered. */
 HAL_API hal_status hal_stream_flush(hal_stream *stream);
-/* Wait for everything told to the stream so far; downloads are in host memory when it returns HAL_OK. Timeout 0 asks. */
+/* Wait for everything told to the stream so far; downloads are in host memory when it returns HAL_OK. Timeout 0 asks.
+ */
 HAL_API hal_status hal_stream_wait(hal_stream *stream, uint64_t timeout);
 /* What is told to the stream after this waits, on the device, for the event's latest record (or its gate). */
 HAL_API hal_status hal_stream_wait_event(hal_stream *stream, hal_event *event);
