@@ -113,13 +113,17 @@ void hal_drain(hal_device *device, uint64_t timeout)
 {
     uint64_t deadline = hal_deadline(hal_now(), timeout), point;
     hal_retain(&device->object);
+    if (atomic_load(&device->lost)) {
+        hal_pump(device); /* what a gate holds back will never run: drop it */
+    }
     hal_collect(device);
     for (hal_stream *stream; (stream = next_wait(device, &point));) {
         uint64_t now = hal_now();
-        hal_status status = hal_stream_wait_until(stream, point, deadline > now ? deadline - now : 0);
+        hal_status status = device->backend->stream_wait(stream->native, point, deadline > now ? deadline - now : 0);
+        hal_device_note(device, status);
         hal_release(&stream->object);
         hal_collect(device);
-        if (status != HAL_OK) {
+        if (status == HAL_TIMEOUT || (status != HAL_OK && !atomic_load(&device->lost))) {
             hal_log(&device->core, HAL_LOG_ERROR, "device '%s': destroyed objects are still in use after %llu ms: %s",
                     device->object.label, (unsigned long long)(timeout / 1000000u), hal_last_error());
             break;
@@ -143,7 +147,7 @@ void hal_bury(hal_object *object)
             grave->waits[kept++] = (grave_wait){streams[i], point};
         } else {
             /* No memory to remember it: wait here instead. */
-            hal_stream_wait_until(streams[i], point, device->core.submit_timeout);
+            device->backend->stream_wait(streams[i]->native, point, device->core.submit_timeout);
             hal_release(&streams[i]->object);
         }
     }

@@ -79,11 +79,14 @@ static bool let_go(hal_stream *stream, hal_held *held)
     hal_device *device = stream->object.device;
     const hal_backend *backend = device->backend;
     hal_status status = HAL_OK;
+    if (atomic_load(&device->lost) && held->kind != HAL_HELD_MARK) {
+        return true; /* dropped */
+    }
     switch (held->kind) {
     case HAL_HELD_GATE:
         return atomic_load(&held->event->open);
     case HAL_HELD_WAIT:
-        if (atomic_load(&held->stream->issued) < held->point && !atomic_load(&device->lost)) {
+        if (atomic_load(&held->stream->issued) < held->point) {
             return false;
         }
         status = backend->stream_wait_point(stream->native, held->stream->native, held->point);

@@ -44,7 +44,7 @@ hal_status hal_stream_mark_locked(hal_stream *stream, uint64_t *point)
 bool hal_stream_passed(hal_stream *stream, uint64_t point)
 {
     hal_device *device = stream->object.device;
-    if (atomic_load(&stream->completed) >= point || atomic_load(&device->lost)) {
+    if (atomic_load(&stream->completed) >= point) {
         return true;
     }
     if (atomic_load(&stream->issued) < point) {
@@ -52,7 +52,7 @@ bool hal_stream_passed(hal_stream *stream, uint64_t point)
     }
     uint64_t completed;
     if (hal_device_note(device, device->backend->stream_completed(stream->native, &completed)) != HAL_OK) {
-        return atomic_load(&device->lost);
+        return atomic_load(&device->lost); /* nothing runs on a device that the driver calls lost */
     }
     uint_fast64_t seen = atomic_load(&stream->completed);
     while (seen < completed && !atomic_compare_exchange_weak(&stream->completed, &seen, completed)) {
