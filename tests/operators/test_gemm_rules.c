@@ -75,7 +75,8 @@ static void test_bad_arguments(void **state)
     WITH(HAL_ERROR_OUT_OF_RANGE, desc.a.offset = 1ull << 40);
     WITH(HAL_ERROR_OUT_OF_RANGE, desc.a.offset = UINT64_MAX - 3);
     WITH(HAL_ERROR_OUT_OF_RANGE, desc.bias = hal_at(g.buffers[AT_BIAS], g.matrices[AT_BIAS].bytes - 4));
-    WITH(HAL_ERROR_OVERLAP, desc.batch = 2; desc.stride_d = 5; desc.c = none; desc.residual = none);
+    WITH(HAL_ERROR_OVERLAP, desc.batch = 2; desc.stride_d = 5; desc.stride_a = desc.stride_b = 0; desc.c = none;
+         desc.residual = none);
 #undef WITH
     /* The device goes on working. */
     case_run(&g, f);
