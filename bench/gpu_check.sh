@@ -109,11 +109,11 @@ describe_machine() {
 
 # ---- Build -----------------------------------------------------------------------------------------------------------
 if ! has_program nvcc && [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin; fi
-cmake_arguments=(-DCMAKE_BUILD_TYPE=Release -DHAL_CUDA=ON)
+cmake_arguments=(-DCMAKE_BUILD_TYPE=Release)
 if has_program ninja; then cmake_arguments+=(-G Ninja); fi
 if [ -n "${HAL_DEPS_DIR:-}" ]; then use_deps; else note dependencies skipped 0 "HAL_DEPS_DIR is not set"; fi
 if [ -n "${HAL_SPIRV_DIR:-}" ]; then cmake_arguments+=("-DHAL_SPIRV_DIR=$HAL_SPIRV_DIR"); fi
-has_program nvcc || note nvcc skipped 0 "not found: no built-in CUDA kernels"
+if has_program nvcc; then cmake_arguments+=(-DHAL_CUDA=ON); else note nvcc skipped 0 "not found: no built-in CUDA kernels"; fi
 has_header() { printf '#include <%s>\n' "$1" | cc -E -include stdarg.h -include stddef.h -include setjmp.h -include stdint.h - >/dev/null 2>&1; }
 if has_header cmocka.h; then cmake_arguments+=(-DHAL_TESTS=ON); else
     cmake_arguments+=(-DHAL_TESTS=OFF)
