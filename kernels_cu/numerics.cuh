@@ -1,0 +1,134 @@
+/* numerics.cuh - number formats and activations of the CUDA kernels; the same meanings as hal/numeric.h and hal/ops.h.
+ * Nothing here needs more than sm_80 and PTX 7.0. */
+#ifndef HAL_NUMERICS_CUH
+#define HAL_NUMERICS_CUH
+
+#include <stdint.h>
+
+#include "kernel_abi.h"
+
+/* Storage formats. Widening is exact; narrowing rounds to nearest even and keeps NaN. */
+struct F32 {
+    typedef float bits;
+    static __device__ __forceinline__ float widen(bits value) { return value; }
+};
+
+struct F16 {
+    typedef uint16_t bits;
+    static __device__ __forceinline__ float widen(bits value)
+    {
+        float result;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value));
+        return result;
+    }
+    static __device__ __forceinline__ bits narrow(float value)
+    {
+        bits result;
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(value));
+        return result;
+    }
+};
+
+struct BF16 {
+    typedef uint16_t bits;
+    static __device__ __forceinline__ float widen(bits value) { return __uint_as_float((uint32_t)value << 16); }
+    static __device__ __forceinline__ bits narrow(float value)
+    {
+        bits result;
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(value));
+        return result;
+    }
+};
+
+/* One element of a dtype that is known at run time only. */
+__device__ __forceinline__ float load_element(const void *base, uint32_t dtype, uint64_t index)
+{
+    if (dtype == HAL_KERNEL_F32)
+        return ((const float *)base)[index];
+    const uint16_t bits = ((const uint16_t *)base)[index];
+    return dtype == HAL_KERNEL_F16 ? F16::widen(bits) : BF16::widen(bits);
+}
+
+__device__ __forceinline__ void store_element(void *base, uint32_t dtype, uint64_t index, float value)
+{
+    if (dtype == HAL_KERNEL_F32)
+        ((float *)base)[index] = value;
+    else
+        ((uint16_t *)base)[index] = dtype == HAL_KERNEL_F16 ? F16::narrow(value) : BF16::narrow(value);
+}
+
+/* Four neighbours at an address that is a multiple of their size together. */
+__device__ __forceinline__ void load_four(const void *base, uint32_t dtype, uint64_t index, float (&value)[4])
+{
+    if (dtype == HAL_KERNEL_F32) {
+        const float4 four = *(const float4 *)((const float *)base + index);
+        value[0] = four.x, value[1] = four.y, value[2] = four.z, value[3] = four.w;
+        return;
+    }
+    const ushort4 four = *(const ushort4 *)((const uint16_t *)base + index);
+    const uint16_t bits[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        value[i] = dtype == HAL_KERNEL_F16 ? F16::widen(bits[i]) : BF16::widen(bits[i]);
+}
+
+__device__ __forceinline__ void store_four(void *base, uint32_t dtype, uint64_t index, const float (&value)[4])
+{
+    if (dtype == HAL_KERNEL_F32) {
+        *(float4 *)((float *)base + index) = make_float4(value[0], value[1], value[2], value[3]);
+        return;
+    }
+    uint16_t bits[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        bits[i] = dtype == HAL_KERNEL_F16 ? F16::narrow(value[i]) : BF16::narrow(value[i]);
+    *(ushort4 *)((uint16_t *)base + index) = make_ushort4(bits[0], bits[1], bits[2], bits[3]);
+}
+
+__device__ __forceinline__ bool aligned_four(const void *base, uint32_t dtype)
+{
+    return ((uintptr_t)base & (dtype == HAL_KERNEL_F32 ? 15u : 7u)) == 0;
+}
+
+/* Activations. Written so that NaN passes through and -inf gives the limit. */
+__device__ __forceinline__ float relu(float x)
+{
+    return x < 0.0f ? 0.0f : x;
+}
+
+/* erfc keeps the digits of the left tail, where 1 + erf(x) cancels. */
+__device__ __forceinline__ float gelu_erf(float x)
+{
+    return x == -INFINITY ? 0.0f : 0.5f * x * erfcf(x * -0.707106781186547524f);
+}
+
+/* x / (1 + exp(-u)): SiLU for u = x. With u = 2 sqrt(2/pi) (x + 0.044715 x^3) it is the tanh form of GELU, without the
+ * difference of nearly equal numbers and the inf / inf of the textbook formula. */
+__device__ __forceinline__ float x_sigmoid(float x, float u)
+{
+    return x == -INFINITY ? 0.0f : x / (1.0f + expf(-u));
+}
+
+__device__ __forceinline__ float gelu_tanh_inner(float x)
+{
+    return 1.59576912160573071f * (x + 0.044715f * x * x * x);
+}
+
+template <int COUNT> __device__ __forceinline__ void activate(uint32_t act, float (&value)[COUNT])
+{
+    if (act == GEMM_ACT_RELU) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            value[i] = relu(value[i]);
+    } else if (act == GEMM_ACT_GELU_ERF) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            value[i] = gelu_erf(value[i]);
+    } else if (act == GEMM_ACT_GELU_TANH || act == GEMM_ACT_SILU) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            value[i] = x_sigmoid(value[i], act == GEMM_ACT_SILU ? value[i] : gelu_tanh_inner(value[i]));
+    }
+}
+
+#endif
