@@ -13,7 +13,7 @@ grep -q 'VUID-' "$out" || { echo "the layer does not report an invalid call"; ex
 grep -q 'SYNC-HAZARD' "$out" || { echo "the layer does not report a hazard"; exit 1; }
 
 rc=0
-run_tests "$HAL_BUILD" -V -L vulkan -O "$out" >/dev/null 2>&1 || rc=$?
+run_tests "$HAL_BUILD" -V -R '\.vulkan(\.|$)' -O "$out" >/dev/null 2>&1 || rc=$?
 # A message is a line such as: Validation Error: [ VUID-... ] or [ SYNC-HAZARD-... ]
 known=$HAL_ROOT/tests/check/known_validation_messages.txt
 grep -E 'VUID-|SYNC-HAZARD|UNASSIGNED-' "$out" | { grep -vEf <(sed '/^#/d;/^$/d' "$known") || true; } >"$out.messages"
