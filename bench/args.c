@@ -1,0 +1,256 @@
+/* args.c - the command line. */
+#include "bench.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { IN_SUITE = 1 << BENCH_SUITE, IN_DEVICES = 1 << BENCH_DEVICES, IN_GEMM = 1 << BENCH_GEMM };
+enum { IN_OVERHEAD = 1 << BENCH_OVERHEAD, IN_REPLAY = 1 << BENCH_REPLAY };
+enum { IN_MEASURING = IN_SUITE | IN_GEMM | IN_OVERHEAD | IN_REPLAY, IN_ALL = IN_MEASURING | IN_DEVICES };
+
+typedef struct option_help {
+    char key;
+    const char *name, *argument, *text;
+    int commands; /* that know it */
+} option_help;
+
+static const option_help option_table[] = {
+    {'m', "m", "M", "rows of A and D (default 128)", IN_GEMM},
+    {'n', "n", "N", "columns of B and D (default 12288)", IN_GEMM},
+    {'k', "k", "K", "columns of A, rows of B (default 4096)", IN_GEMM},
+    {'d', "dtype", "TYPE", "f32 (default), f16 or bf16: of A, B and D", IN_GEMM},
+    {'b', "backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each",
+     IN_ALL},
+    {'a', "all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING},
+    {'r', "rounds", "N", "interleaved rounds of a measurement, 3 to 63 (default 11)", IN_MEASURING},
+    {'q', "quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING},
+    {'j', "json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL},
+    {'H', "html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING},
+    {'t', "trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING},
+    {'v', "verbose", NULL, "everything each device says of itself", IN_DEVICES},
+    {'h', "help", NULL, "this text", IN_ALL},
+    {'V', "version", NULL, "the version", IN_ALL},
+};
+enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
+
+static const struct {
+    const char *name, *summary, *usage, *about, *examples;
+} commands[] = {
+    [BENCH_SUITE] =
+        {"", "compare all backends, about a minute", "hal-bench [OPTIONS]",
+         "Measures every backend found and compares them: the GEMMs of a Qwen3-8B feed-forward layer with as\n"
+         "many tokens as fit in a moment, the host cost of commands told at once, and that of recorded lists,\n"
+         "against the same work on each raw API. Every result is checked before it is timed.\n",
+         "  hal-bench                                 compare what is here\n"
+         "  hal-bench --json out.json --html out.html keep the figures\n"
+         "  hal-bench --backend opencl                one backend only\n"},
+    [BENCH_DEVICES] = {"devices", "list devices, and why a backend is absent", "hal-bench devices [OPTIONS]",
+                       "Lists every device of every backend, and for each absent backend the reason.\n",
+                       "  hal-bench devices\n"
+                       "  hal-bench devices --verbose               all capabilities\n"},
+    [BENCH_GEMM] =
+        {"gemm", "one matrix product, against the machine's peak", "hal-bench gemm [OPTIONS]",
+         "Times D = A B (row-major, FP32 accumulation) after comparing it with a double-precision reference.\n"
+         "Seconds are device time on GPUs and host time on CPU devices; there OpenBLAS, where it is installed,\n"
+         "takes turns with libhal in FP32.\n",
+         "  hal-bench gemm --m 256 --n 3072 --k 1024\n"
+         "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n"},
+    [BENCH_OVERHEAD] =
+        {"overhead", "host cost of a command told at once", "hal-bench overhead [OPTIONS]",
+         "Times commands whose work is next to nothing: independent, dependent and rebound dispatches, uploads,\n"
+         "events, unwaited submissions. The same work written against the raw API takes turns with libhal, so\n"
+         "the ratio holds on a noisy machine. It passes every argument of every dispatch, as libhal is told.\n",
+         "  hal-bench overhead\n"
+         "  hal-bench overhead --backend vulkan --rounds 31 --json -\n"},
+    [BENCH_REPLAY] =
+        {"replay", "host cost of recorded lists and of rebinding them", "hal-bench replay [OPTIONS]",
+         "Times recorded lists of 1 to 1000 dispatches against eager dispatches and against the raw API's own\n"
+         "replay, and rebinding all buffers of a list against recording it again.\n",
+         "  hal-bench replay\n"
+         "  hal-bench replay --backend cuda --json replay.json\n"},
+};
+
+void bench_options_help(bench_command command, FILE *out)
+{
+    fprintf(out, "usage: %s\n\n%s", commands[command].usage, commands[command].about);
+    if (command == BENCH_SUITE) {
+        fputs("\ncommands:\n", out);
+        for (int i = BENCH_DEVICES; i <= BENCH_REPLAY; i++)
+            fprintf(out, "  %-20s %s\n", commands[i].name, commands[i].summary);
+        fputs("  (none)               compare all backends\n", out);
+    }
+    fputs("\noptions:\n", out);
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const option_help *option = &option_table[i];
+        char left[40];
+        if (!(option->commands & (1 << command)))
+            continue;
+        snprintf(left, sizeof left, "--%s%s%s", option->name, option->argument ? " " : "",
+                 option->argument ? option->argument : "");
+        fprintf(out, "  %-20s %s\n", left, option->text);
+    }
+    fprintf(out, "\nexamples:\n%s", commands[command].examples);
+    if (command == BENCH_SUITE)
+        fputs(
+            "\nexit status: 0 good; 1 a result was wrong or a device failed; 2 wrong usage; 130 interrupted (what was\n"
+            "measured by then is reported). NO_COLOR turns colours off.\n",
+            out);
+}
+
+static bool parse_number(const char *name, const char *text, uint64_t low, uint64_t high, uint64_t *value, char *error,
+                         size_t error_size)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || number < low || number > high) {
+        snprintf(error, error_size, "--%s takes a number from %llu to %llu, not \"%s\"", name, (unsigned long long)low,
+                 (unsigned long long)high, text);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool parse_dtype(const char *text, hal_dtype *dtype, char *error, size_t error_size)
+{
+    static const struct {
+        const char *name;
+        hal_dtype dtype;
+    } known[] = {{"f32", HAL_F32}, {"f16", HAL_F16}, {"bf16", HAL_BF16}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcasecmp(text, known[i].name)) {
+            *dtype = known[i].dtype;
+            return true;
+        }
+    snprintf(error, error_size, "--dtype takes f32, f16 or bf16, not \"%s\"", text);
+    return false;
+}
+
+static bool apply(bench_options *options, const option_help *option, const char *value, char *error, size_t error_size)
+{
+    const uint64_t most = (uint64_t)1 << 24;
+    uint64_t rounds;
+    switch (option->key) {
+    case 'm':
+        return parse_number("m", value, 1, most, &options->m, error, error_size);
+    case 'n':
+        return parse_number("n", value, 1, most, &options->n, error, error_size);
+    case 'k':
+        return parse_number("k", value, 1, most, &options->k, error, error_size);
+    case 'd':
+        return parse_dtype(value, &options->dtype, error, error_size);
+    case 'r':
+        if (!parse_number("rounds", value, 3, 63, &rounds, error, error_size))
+            return false;
+        options->rounds = (uint32_t)rounds;
+        return true;
+    case 'b':
+        options->backends = value;
+        return *value || (snprintf(error, error_size, "--backend takes a list, e.g. opencl,vulkan:0"), false);
+    case 'a':
+        options->all_devices = true;
+        return true;
+    case 'q':
+        options->quick = true;
+        return true;
+    case 'j':
+        options->json = value;
+        return true;
+    case 'H':
+        options->html = value;
+        return true;
+    case 't':
+        options->trace = value;
+        return true;
+    case 'v':
+        options->verbose = true;
+        return true;
+    case 'h':
+        options->help_for = options->command;
+        options->command = BENCH_HELP;
+        return true;
+    default:
+        options->command = BENCH_VERSION;
+        return true;
+    }
+}
+
+/* The command is the first word that is not an option; it is taken out of argv. */
+static bool take_command(bench_options *options, int *argc, char **argv, char *error, size_t error_size)
+{
+    if (*argc < 2 || argv[1][0] == '-')
+        return true;
+    bool help = !strcmp(argv[1], "help");
+    const char *name = !help ? argv[1] : *argc > 2 ? argv[2] : "";
+    int command = BENCH_SUITE;
+    while (command <= BENCH_REPLAY && strcmp(commands[command].name, name))
+        command++;
+    if (command > BENCH_REPLAY) {
+        snprintf(error, error_size, "there is no command \"%s\"; commands: devices, gemm, overhead, replay", name);
+        return false;
+    }
+    int taken = help && *argc > 2 ? 2 : 1;
+    memmove(argv + 1, argv + 1 + taken, (size_t)(*argc - taken) * sizeof *argv);
+    *argc -= taken;
+    options->command = (bench_command)command;
+    if (help) {
+        options->help_for = options->command;
+        options->command = BENCH_HELP;
+    }
+    return true;
+}
+
+bool bench_options_parse(bench_options *options, int argc, char **argv, char *error, size_t error_size)
+{
+    struct option long_options[OPTION_COUNT + 1];
+    *options = (bench_options){.m = 128, .n = 12288, .k = 4096, .dtype = HAL_F32};
+    memset(long_options, 0, sizeof long_options);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        long_options[i] =
+            (struct option){option_table[i].name, option_table[i].argument ? required_argument : no_argument, NULL, 0};
+    if (!take_command(options, &argc, argv, error, error_size))
+        return false;
+    if (options->command == BENCH_HELP)
+        return true;
+    /* "--json" without a file means standard output. */
+    static char json_to_stdout[] = "--json=-";
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--json") && (i + 1 == argc || !strncmp(argv[i + 1], "--", 2)))
+            argv[i] = json_to_stdout;
+    optind = 0; /* start over, also when called again */
+    opterr = 0;
+    for (;;) {
+        int index = -1, at = optind ? optind : 1;
+        int found = getopt_long(argc, argv, ":hVvq", long_options, &index);
+        if (found == -1)
+            break;
+        if (found == ':' || (found == '?' && at < argc)) {
+            snprintf(error, error_size, found == ':' ? "%s needs a value" : "there is no option \"%s\"", argv[at]);
+            return false;
+        }
+        for (int i = 0; index < 0 && i < OPTION_COUNT; i++)
+            if (option_table[i].key == found)
+                index = i;
+        const option_help *option = &option_table[index];
+        if (!(option->commands & (1 << options->command))) {
+            snprintf(error, error_size, "--%s has no meaning here; see hal-bench %s%s--help", option->name,
+                     commands[options->command].name, *commands[options->command].name ? " " : "");
+            return false;
+        }
+        if (!apply(options, option, optarg, error, error_size))
+            return false;
+        if (options->command == BENCH_HELP || options->command == BENCH_VERSION)
+            return true;
+    }
+    if (optind < argc) {
+        snprintf(error, error_size, "\"%s\" is one word too many", argv[optind]);
+        return false;
+    }
+    if (options->rounds == 0)
+        options->rounds = options->quick ? 3 : 11;
+    return true;
+}

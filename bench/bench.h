@@ -1,0 +1,151 @@
+/* bench.h - what the files of hal-bench share: options, results, reports. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <hal/hal.h>
+#include <stdio.h>
+
+/* Options */
+
+typedef enum bench_command {
+    BENCH_SUITE,
+    BENCH_DEVICES,
+    BENCH_GEMM,
+    BENCH_OVERHEAD,
+    BENCH_REPLAY,
+    BENCH_HELP,
+    BENCH_VERSION
+} bench_command;
+
+typedef struct bench_options {
+    bench_command command;
+    bench_command help_for; /* BENCH_HELP: of which command */
+    const char *json, *html, *trace;
+    const char *backends; /* NULL: every backend */
+    bool quick, verbose, all_devices;
+    uint64_t m, n, k;
+    hal_dtype dtype;
+    uint32_t rounds; /* interleaved pairs of a measurement */
+} bench_options;
+
+/* Read the command line. False: `error` holds what is wrong. */
+bool bench_options_parse(bench_options *options, int argc, char **argv, char *error, size_t error_size);
+void bench_options_help(bench_command command, FILE *out);
+
+/* Results. NAN means "not known" or "not measured"; it becomes null in JSON and "-" in tables. */
+
+typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_GEMM } bench_kind;
+
+typedef struct bench_row {
+    bench_kind kind;
+    char backend[16], device[128];
+    char label[40]; /* overhead, replay: the case; gemm: which projection, or "gemm" */
+    bool failed;    /* a wrong result, or the device failed; `note` says what */
+    char note[512]; /* also: why there is no control, or why nothing was measured */
+
+    /* overhead and replay: host nanoseconds per command */
+    uint32_t commands, rounds;
+    double libhal_ns, raw_ns;             /* submit clock */
+    double ratio, ratio_low, ratio_high;  /* median of the pairs' libhal / raw, and their quartiles */
+    double libhal_total_ns, raw_total_ns; /* submit and wait */
+    double total_ratio;
+    double device_ns, wait_ns;
+    double allocations;                     /* host allocations of libhal per command */
+    double rss_growth;                      /* bytes, over the unwaited submits */
+    double eager_ns, record_ns, break_even; /* replay: the same work eagerly, per command; recording; submissions */
+    double rerecord_ns;                     /* replay: recording again and submitting, per command */
+
+    /* gemm */
+    uint64_t m, n, k;
+    hal_dtype dtype;
+    double seconds, gflops, gbps, peak_fraction, max_error, vs_openblas;
+    const char *bound; /* "compute" or "memory" */
+} bench_row;
+
+typedef struct bench_floors {
+    uint32_t threads;
+    double fma_gflops, copy_gbps, read_gbps; /* FP32; non-temporal stores, read and write counted; summing */
+} bench_floors;
+
+typedef struct bench_machine {
+    char cpu[128], os[160];
+    uint32_t cores;
+    bench_floors floors;
+} bench_machine;
+
+typedef struct bench_device {
+    hal_device_info info;
+    char select[32]; /* "opencl:0" */
+} bench_device;
+
+typedef struct bench_run {
+    const bench_options *options;
+    FILE *out; /* tables: stdout, or stderr when stdout carries the JSON */
+    bool colour;
+    bench_machine machine;
+    bench_device *devices;
+    uint32_t device_count;
+    bench_row *rows;
+    uint32_t row_count, row_capacity;
+    uint32_t step, steps; /* progress */
+    bool failed;
+} bench_run;
+
+/* A fresh row, NAN in every figure; it lives until the next one is added. Aborts the program when out of memory. */
+bench_row *bench_row_add(bench_run *run, bench_kind kind, const bench_device *device, const char *label);
+void bench_row_fail(bench_run *run, bench_row *row, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *bench_kind_name(bench_kind kind);
+
+/* Questions: each measures one device and adds its rows. */
+
+void bench_overhead(bench_run *run, const bench_device *device);
+void bench_replay(bench_run *run, const bench_device *device);
+uint32_t bench_overhead_steps(void);
+uint32_t bench_replay_steps(void);
+void bench_gemm(bench_run *run, const bench_device *device);
+void bench_suite(bench_run *run);
+void bench_trace(bench_run *run, const bench_device *device);
+/* The exit code. */
+int bench_devices(const bench_options *options, FILE *out, bool colour);
+
+/* Open what --backend, HAL_BACKEND or nothing selects. 0, or the exit code after a message on stderr. */
+int bench_devices_choose(bench_run *run);
+
+/* The machine */
+
+void bench_machine_describe(bench_machine *machine);
+bool bench_floors_measure(bench_floors *floors); /* a third of a second */
+double bench_floors_fma(uint32_t threads);       /* FP32 GFLOP/s, some 30 ms */
+double bench_floors_read(uint32_t threads);      /* GB/s */
+uint64_t bench_rss(void);                        /* bytes */
+double bench_seconds(void);                      /* a steady clock */
+void bench_pause(double seconds);
+
+typedef struct bench_peak {
+    double gflops, gbps; /* NAN: unknown */
+} bench_peak;
+/* Published peaks of a GPU by its name (peaks.json). */
+bench_peak bench_peak_find(const char *device_name, hal_dtype dtype);
+
+/* Reports */
+
+void bench_report_table(const bench_run *run);      /* what was measured, per device */
+void bench_report_comparison(const bench_run *run); /* rows are questions, columns are devices */
+char *bench_report_json(const bench_run *run);      /* malloc'ed text, NULL when out of memory */
+bool bench_report_html(const bench_run *run, FILE *file);
+/* "1.23 us": nanoseconds with a fitting unit; "-" for NAN. Returns `text`. */
+char *bench_format_ns(double nanoseconds, char text[24]);
+char *bench_format_number(double value, const char *format, char text[24]); /* "-" for NAN */
+
+/* Write text to a file aside and rename it, so that `path` is never half written; "-" is stdout. */
+bool bench_file_write(const char *path, const char *text, char *error, size_t error_size);
+
+/* Progress and interrupts */
+
+void bench_interrupt_install(void);
+bool bench_interrupted(void);
+/* One more step begins: shown on a terminal, in place. */
+void bench_progress(bench_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bench_progress_clear(void);
+
+#endif

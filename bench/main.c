@@ -1,0 +1,123 @@
+/* main.c - hal-bench: what libhal costs and how fast it is, on every backend of this machine. */
+#include "bench.h"
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* Print and write what was measured. */
+static void report(bench_run *run)
+{
+    const bench_options *options = run->options;
+    char error[400] = "out of memory";
+    bench_progress_clear();
+    bench_report_table(run);
+    if (options->command == BENCH_SUITE || run->device_count > 1)
+        bench_report_comparison(run);
+    if (options->json) {
+        char *text = bench_report_json(run);
+        if (!text || !bench_file_write(options->json, text, error, sizeof error)) {
+            fprintf(stderr, "hal-bench: %s\n", error);
+            run->failed = true;
+        }
+        free(text);
+    }
+    if (options->html) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *page = open_memstream(&text, &size);
+        bool good = page && bench_report_html(run, page);
+        if (page && fclose(page) != 0)
+            good = false;
+        if (!good || !bench_file_write(options->html, text, error, sizeof error)) {
+            fprintf(stderr, "hal-bench: %s\n", error);
+            run->failed = true;
+        }
+        free(text);
+    }
+}
+
+static void measure(bench_run *run)
+{
+    const bench_options *options = run->options;
+    if (options->command == BENCH_SUITE) {
+        bench_suite(run);
+        return;
+    }
+    uint32_t steps = options->command == BENCH_GEMM       ? 1
+                     : options->command == BENCH_OVERHEAD ? bench_overhead_steps()
+                                                          : bench_replay_steps();
+    run->steps = steps * run->device_count;
+    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++) {
+        if (options->command == BENCH_GEMM)
+            bench_gemm(run, &run->devices[i]);
+        else if (options->command == BENCH_OVERHEAD)
+            bench_overhead(run, &run->devices[i]);
+        else
+            bench_replay(run, &run->devices[i]);
+    }
+}
+
+static int run_bench(bench_run *run)
+{
+    const bench_options *options = run->options;
+    double start = bench_seconds();
+    bench_machine_describe(&run->machine);
+    int code = bench_devices_choose(run);
+    if (code)
+        return code;
+    fprintf(run->out, "libhal %s on %s, %u cores, %s\n", hal_version(), run->machine.cpu, run->machine.cores,
+            run->machine.os);
+    for (uint32_t i = 0; i < run->device_count; i++)
+        fprintf(run->out, "%s: %s, %s\n", run->devices[i].select, run->devices[i].info.name,
+                run->devices[i].info.driver);
+    fflush(run->out);
+    bench_interrupt_install();
+    if (!bench_floors_measure(&run->machine.floors))
+        fputs("hal-bench: the host's own speed could not be measured\n", stderr);
+    fprintf(run->out, "this host at its best: %.0f GFLOP/s FP32, copy %.1f GB/s, read %.1f GB/s\n",
+            run->machine.floors.fma_gflops, run->machine.floors.copy_gbps, run->machine.floors.read_gbps);
+    fflush(run->out);
+    measure(run);
+    report(run);
+    for (uint32_t i = 0; options->trace && i < run->device_count && !bench_interrupted(); i++)
+        bench_trace(run, &run->devices[i]);
+    fprintf(run->out, "\n%s%.0f s\n", bench_interrupted() ? "interrupted after " : "", bench_seconds() - start);
+    if (bench_interrupted())
+        return EXIT_INTERRUPTED;
+    if (run->failed)
+        fputs("hal-bench: a result was wrong or a device failed; see above\n", stderr);
+    return run->failed ? EXIT_FAILED : EXIT_GOOD;
+}
+
+int main(int argc, char **argv)
+{
+    bench_options options;
+    char error[300];
+    if (!bench_options_parse(&options, argc, argv, error, sizeof error)) {
+        fprintf(stderr, "hal-bench: %s\ntry: hal-bench --help\n", error);
+        return EXIT_USAGE;
+    }
+    if (options.command == BENCH_HELP) {
+        bench_options_help(options.help_for, stdout);
+        return EXIT_GOOD;
+    }
+    if (options.command == BENCH_VERSION) {
+        printf("hal-bench %s\n", hal_version());
+        return EXIT_GOOD;
+    }
+    bench_run run = {.options = &options, .out = stdout};
+    if (options.json && !strcmp(options.json, "-"))
+        run.out = stderr;
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    run.colour = isatty(fileno(run.out)) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
+    int code = options.command == BENCH_DEVICES ? bench_devices(&options, run.out, run.colour) : run_bench(&run);
+    free(run.devices);
+    free(run.rows);
+    if (fflush(stdout) != 0 && code == EXIT_GOOD)
+        code = EXIT_FAILED;
+    return code;
+}

@@ -1,0 +1,81 @@
+/* suite.c - the default run: a Qwen3-8B feed-forward layer, overhead and replay, on every backend. */
+#include "gemm.h"
+
+#include <math.h>
+
+/* Qwen3-8B (its config.json): hidden size 4096, intermediate size 12288. */
+enum { HIDDEN = 4096, INTERMEDIATE = 12288, MOST_TOKENS = 4096, QUICK_SHRINK = 8 };
+
+typedef struct projections {
+    bench_operand_data weights, activations; /* large enough for either projection */
+    uint64_t hidden, intermediate, most_tokens;
+} projections;
+
+static bool create(projections *data, const bench_options *options, hal_dtype dtype, uint64_t most_tokens)
+{
+    uint64_t shrink = options->quick ? QUICK_SHRINK : 1;
+    *data = (projections){.hidden = HIDDEN / shrink, .intermediate = INTERMEDIATE / shrink, .most_tokens = most_tokens};
+    return bench_operand_create(&data->weights, data->hidden * data->intermediate, dtype, 2) &&
+           bench_operand_create(&data->activations, most_tokens * data->intermediate, dtype, 1);
+}
+
+static void destroy(projections *data)
+{
+    bench_operand_destroy(&data->weights);
+    bench_operand_destroy(&data->activations);
+}
+
+static bench_problem problem_of(const projections *data, const char *label, bool up, uint64_t tokens, double budget)
+{
+    return (bench_problem){.label = label,
+                           .m = tokens,
+                           .n = up ? data->intermediate : data->hidden,
+                           .k = up ? data->hidden : data->intermediate,
+                           .dtype = data->weights.dtype,
+                           .budget = budget,
+                           .a = &data->activations,
+                           .b = &data->weights};
+}
+
+/* Prefill: as many tokens as take about a tenth of a second. Decode: one token. */
+static void measure_layer(bench_run *run, const bench_device *device, const projections *data)
+{
+    double budget = run->options->quick ? 0.1 : 1.2;
+    bench_problem up = problem_of(data, "up", true, 1, budget);
+    uint64_t tokens = bench_gemm_fit(run, device, &up, data->most_tokens, run->options->quick ? 0.01 : 0.12);
+    up.m = tokens ? tokens : 16; /* a device that cannot do it says why when it is measured */
+    bench_gemm_measure(run, device, &up);
+    bench_problem down = problem_of(data, "down", false, up.m, budget);
+    bench_gemm_measure(run, device, &down);
+    bench_problem decode = problem_of(data, "decode up", true, 1, budget / 2);
+    bench_gemm_measure(run, device, &decode);
+}
+
+static uint64_t most_tokens(const bench_run *run)
+{
+    for (uint32_t i = 0; i < run->device_count; i++)
+        if (run->devices[i].info.type != HAL_DEVICE_CPU)
+            return MOST_TOKENS;
+    return 512;
+}
+
+void bench_suite(bench_run *run)
+{
+    static const hal_dtype dtypes[] = {HAL_F32, HAL_BF16};
+    run->steps = run->device_count * (bench_overhead_steps() + bench_replay_steps() + 3 * 2);
+    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+        bench_overhead(run, &run->devices[i]);
+    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+        bench_replay(run, &run->devices[i]);
+    for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++) {
+        projections data;
+        if (!create(&data, run->options, dtypes[d], run->options->quick ? 64 : most_tokens(run)))
+            for (uint32_t i = 0; i < run->device_count; i++)
+                bench_row_fail(run, bench_row_add(run, BENCH_ROW_GEMM, &run->devices[i], "up"),
+                               "out of memory for the operands");
+        else
+            for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+                measure_layer(run, &run->devices[i], &data);
+        destroy(&data);
+    }
+}
