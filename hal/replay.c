@@ -226,7 +226,7 @@ hal_status hal_cmdlist_submit(hal_cmdlist *list, hal_stream *stream, const hal_b
                                                : "unusable; hal_cmdlist_finish failed");
     }
     hal_native_span bindings[HAL_MAX_SLOTS];
-    const uint32_t *scalars;
+    const uint32_t *scalars = NULL;
     status = read_bindings(list, given, bindings, &scalars);
     if (status != HAL_OK) {
         return status;
