@@ -1,0 +1,141 @@
+/* launch.c - one lowering for each kind of command, shared by streams and recorded lists. */
+#include "opencl_backend.h"
+
+hal_status hal_opencl_launch_init(opencl_launch *launch, hal_native_kernel *kernel)
+{
+    cl_int code;
+    memset(launch, 0, sizeof *launch);
+    launch->handle = kernel->device->cl.CreateKernel(kernel->program, kernel->entry, &code);
+    if (code != CL_SUCCESS) {
+        launch->handle = NULL;
+        return hal_opencl_fail(code, "clCreateKernel", "another %s", kernel->entry);
+    }
+    launch->kernel = kernel;
+    atomic_fetch_add_explicit(&kernel->references, 1, memory_order_relaxed);
+    return HAL_OK;
+}
+
+void hal_opencl_launch_finish(opencl_launch *launch)
+{
+    if (!launch->kernel)
+        return;
+    for (uint32_t i = 0; i < launch->kernel->binding_count; i++)
+        if (launch->arguments[i].view)
+            hal_opencl_view_release(launch->arguments[i].view);
+    launch->kernel->device->cl.ReleaseKernel(launch->handle);
+    hal_opencl_kernel_release(launch->kernel);
+    launch->kernel = NULL;
+}
+
+static hal_status set_argument(opencl_launch *launch, uint32_t index, size_t size, const void *value)
+{
+    cl_int code = launch->kernel->device->cl.SetKernelArg(launch->handle, index, size, value);
+    if (code == CL_SUCCESS)
+        return HAL_OK;
+    return hal_opencl_fail(code, "clSetKernelArg", "argument %u (%zu bytes) of %s", (unsigned)index, size,
+                           launch->kernel->entry);
+}
+
+/* OFFSET form: the whole memory and a byte offset, so that no sub-buffer is needed. */
+static hal_status bind_offset(opencl_launch *launch, uint32_t index, const hal_native_span *span)
+{
+    opencl_argument *held = &launch->arguments[index];
+    cl_ulong offset = span->offset;
+    hal_status status = HAL_OK;
+    if (held->id != span->memory->id)
+        status = set_argument(launch, 2 * index, sizeof(cl_mem), &span->memory->mem);
+    if (status == HAL_OK && (held->id == 0 || held->offset != offset))
+        status = set_argument(launch, 2 * index + 1, sizeof offset, &offset);
+    held->id = status == HAL_OK ? span->memory->id : 0;
+    held->offset = offset;
+    return status;
+}
+
+static hal_status bind_plain(opencl_launch *launch, uint32_t index, const hal_native_span *span)
+{
+    opencl_argument *held = &launch->arguments[index];
+    opencl_view *view = NULL;
+    hal_status status = HAL_OK;
+    if (span->offset)
+        status = hal_opencl_view_acquire(span->memory, span->offset, span->size, &view);
+    if (status != HAL_OK)
+        return status;
+    status = set_argument(launch, index, sizeof(cl_mem), view ? &view->mem : &span->memory->mem);
+    if (held->view)
+        hal_opencl_view_release(held->view);
+    *held = (opencl_argument){status == HAL_OK ? span->memory->id : 0, span->offset, span->size, view};
+    return status;
+}
+
+hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span)
+{
+    const opencl_argument *held = &launch->arguments[index];
+    bool same = held->id == span->memory->id && held->offset == span->offset;
+    if (launch->kernel->abi == HAL_ABI_OFFSET)
+        return same ? HAL_OK : bind_offset(launch, index, span);
+    /* The whole memory stands for every span at its start, whatever the size. */
+    if (same && (span->offset == 0 || held->size == span->size))
+        return HAL_OK;
+    return bind_plain(launch, index, span);
+}
+
+hal_status hal_opencl_launch_args(opencl_launch *launch, const void *args)
+{
+    const hal_native_kernel *kernel = launch->kernel;
+    uint32_t index = kernel->binding_count * (kernel->abi == HAL_ABI_OFFSET ? 2 : 1);
+    if (kernel->args_size == 0 || (launch->args_set && memcmp(launch->args, args, kernel->args_size) == 0))
+        return HAL_OK;
+    hal_status status = set_argument(launch, index, kernel->args_size, args);
+    launch->args_set = status == HAL_OK;
+    if (launch->args_set)
+        memcpy(launch->args, args, kernel->args_size);
+    return status;
+}
+
+hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3])
+{
+    const hal_native_kernel *kernel = launch->kernel;
+    const size_t *local = kernel->group;
+    size_t global[3] = {grid[0] * local[0], grid[1] * local[1], grid[2] * local[2]};
+    cl_uint dims = global[2] > 1 ? 3 : global[1] > 1 ? 2 : 1;
+    cl_int code =
+        kernel->device->cl.EnqueueNDRangeKernel(queue, launch->handle, dims, NULL, global, local, 0, NULL, NULL);
+    if (code == CL_SUCCESS)
+        return HAL_OK;
+    return hal_opencl_fail(code, "clEnqueueNDRangeKernel", "%s with %u x %u x %u groups of %zu x %zu x %zu",
+                           kernel->entry, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], local[0], local[1],
+                           local[2]);
+}
+
+hal_status hal_opencl_copy(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
+                           const hal_native_span *src)
+{
+    const opencl_driver *cl = &device->cl;
+    const hal_native_memory *to = dst->memory, *from = src->memory;
+    const char *call = "clEnqueueCopyBuffer";
+    size_t size = (size_t)dst->size, into = (size_t)dst->offset, at = (size_t)src->offset;
+    cl_int code;
+    if (to->host) {
+        call = "clEnqueueReadBuffer";
+        code = cl->EnqueueReadBuffer(queue, from->mem, CL_FALSE, at, size, to->host + into, 0, NULL, NULL);
+    } else if (from->host) {
+        call = "clEnqueueWriteBuffer";
+        code = cl->EnqueueWriteBuffer(queue, to->mem, CL_FALSE, into, size, from->host + at, 0, NULL, NULL);
+    } else {
+        code = cl->EnqueueCopyBuffer(queue, from->mem, to->mem, at, into, size, 0, NULL, NULL);
+    }
+    if (code == CL_SUCCESS)
+        return HAL_OK;
+    return hal_opencl_fail(code, call, "%zu bytes from offset %zu to offset %zu", size, at, into);
+}
+
+hal_status hal_opencl_fill(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
+                           uint32_t pattern, uint32_t pattern_size)
+{
+    cl_int code = device->cl.EnqueueFillBuffer(queue, dst->memory->mem, &pattern, pattern_size, (size_t)dst->offset,
+                                               (size_t)dst->size, 0, NULL, NULL);
+    if (code == CL_SUCCESS)
+        return HAL_OK;
+    return hal_opencl_fail(code, "clEnqueueFillBuffer", "%llu bytes at offset %llu", (unsigned long long)dst->size,
+                           (unsigned long long)dst->offset);
+}
