@@ -25,7 +25,7 @@ struct vk_glsl {
     const char *(*result_get_bytes)(shaderc_result_t);
     const char *(*result_get_error_message)(shaderc_result_t);
     int (*result_get_compilation_status)(shaderc_result_t);
-    void (*get_spv_version)(unsigned *, unsigned *);
+    void (*get_spv_version)(unsigned *, unsigned *); /* missing from some builds */
 };
 
 static hal_status load(hal_native_device *device, struct vk_glsl **out)
@@ -37,7 +37,10 @@ static hal_status load(hal_native_device *device, struct vk_glsl **out)
     glsl->library = hal_library_open(names);
     if (!glsl->library) {
         hal_free(glsl);
-        return hal_fail_prefix(HAL_ERROR_UNAVAILABLE, "vulkan: GLSL needs shaderc, install libshaderc1 or give SPIR-V");
+        return hal_fail_prefix(
+            HAL_ERROR_UNAVAILABLE,
+            "vulkan: GLSL needs a shaderc library that loads (libshaderc1; Debian 12's lacks symbols), or give "
+            "SPIR-V");
     }
     const char *missing = NULL;
 #define SYMBOL(name)                                                                                                   \
@@ -57,8 +60,8 @@ static hal_status load(hal_native_device *device, struct vk_glsl **out)
     SYMBOL(result_get_bytes)
     SYMBOL(result_get_error_message)
     SYMBOL(result_get_compilation_status)
-    SYMBOL(get_spv_version)
 #undef SYMBOL
+    *(void **)&glsl->get_spv_version = hal_library_symbol(glsl->library, "shaderc_get_spv_version");
     if (missing) {
         hal_library_close(glsl->library);
         hal_free(glsl);
@@ -170,8 +173,9 @@ hal_status hal_vk_glsl_compile(hal_native_device *device, const char *source, co
     hal_status status = loaded(device);
     if (status != HAL_OK)
         return status;
-    unsigned version[2];
-    device->glsl->get_spv_version(&version[0], &version[1]);
+    unsigned version[2] = {0, 0};
+    if (device->glsl->get_spv_version)
+        device->glsl->get_spv_version(&version[0], &version[1]);
     hal_cache_part parts[4 + 2 * HAL_MAX_BINDINGS] = {
         HAL_CACHE_TEXT("vulkan glsl 1"),
         {version, sizeof version},
