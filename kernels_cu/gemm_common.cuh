@@ -87,10 +87,13 @@ struct GemmOutput {
             store_four(d, type_d, row * ldd + column, value);
             return;
         }
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            if (i < count)
-                store_element(d, type_d, row * ldd + column + i, value[i]);
+#pragma unroll 1
+        for (uint32_t i = 0; i < count; i++)
+            store_element(d, type_d, row * ldd + column + i,
+                          i == 0   ? value[0]
+                          : i == 1 ? value[1]
+                          : i == 2 ? value[2]
+                                   : value[3]);
     }
 
   private:
@@ -102,18 +105,22 @@ struct GemmOutput {
     static __device__ __forceinline__ void add(float (&value)[4], float factor, const void *base, uint32_t dtype,
                                                uint64_t index, uint32_t count, bool four)
     {
-        float term[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (four) {
+            float term[4];
             load_four(base, dtype, index, term);
-        } else {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                value[i] += factor * term[i];
+            return;
+        }
+        /* One at a time, in little code: this is for edges and for what is not aligned. */
+#pragma unroll 1
+        for (uint32_t one = 0; one < count; one++) {
+            const float term = factor * load_element(base, dtype, index + one);
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++)
-                if (i < count)
-                    term[i] = load_element(base, dtype, index + i);
+                value[i] = i == one ? value[i] + term : value[i];
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            value[i] += factor * term[i];
     }
 };
 

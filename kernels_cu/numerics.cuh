@@ -67,9 +67,15 @@ __device__ __forceinline__ void load_four(const void *base, uint32_t dtype, uint
     }
     const ushort4 four = *(const ushort4 *)((const uint16_t *)base + index);
     const uint16_t bits[4] = {four.x, four.y, four.z, four.w};
+    if (dtype == HAL_KERNEL_F16) {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        value[i] = dtype == HAL_KERNEL_F16 ? F16::widen(bits[i]) : BF16::widen(bits[i]);
+        for (int i = 0; i < 4; i++)
+            value[i] = F16::widen(bits[i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            value[i] = BF16::widen(bits[i]);
+    }
 }
 
 __device__ __forceinline__ void store_four(void *base, uint32_t dtype, uint64_t index, const float (&value)[4])
@@ -79,9 +85,15 @@ __device__ __forceinline__ void store_four(void *base, uint32_t dtype, uint64_t 
         return;
     }
     uint16_t bits[4];
+    if (dtype == HAL_KERNEL_F16) {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        bits[i] = dtype == HAL_KERNEL_F16 ? F16::narrow(value[i]) : BF16::narrow(value[i]);
+        for (int i = 0; i < 4; i++)
+            bits[i] = F16::narrow(value[i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            bits[i] = BF16::narrow(value[i]);
+    }
     *(ushort4 *)((uint16_t *)base + index) = make_ushort4(bits[0], bits[1], bits[2], bits[3]);
 }
 
