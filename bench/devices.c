@@ -22,6 +22,14 @@ static const char *selection(const bench_options *options)
     return environment && *environment ? environment : NULL;
 }
 
+/* The reason may begin with the backend's name, as errors do. */
+static void print_absent(const hal_device_entry *entry, const char *what, FILE *out)
+{
+    size_t length = strlen(entry->backend);
+    bool named = !strncmp(entry->reason, entry->backend, length) && !strncmp(entry->reason + length, ": ", 2);
+    fprintf(out, "%s %s: %s\n", entry->backend, what, entry->reason + (named ? length + 2 : 0));
+}
+
 static void print_table(const hal_device_list *list, FILE *out, bool colour)
 {
     bench_table *table = bench_table_create("<select|<device|<type|units|memory|<driver");
@@ -42,7 +50,7 @@ static void print_table(const hal_device_list *list, FILE *out, bool colour)
     for (uint32_t i = 0; i < hal_device_list_count(list); i++) {
         const hal_device_entry *entry = hal_device_list_get(list, i);
         if (!entry->available)
-            fprintf(out, "%s: absent: %s\n", entry->backend, entry->reason);
+            print_absent(entry, "is absent", out);
     }
 }
 
@@ -95,13 +103,52 @@ static void print_all(const hal_device_info *info, FILE *out)
     fputc('\n', out);
 }
 
-int bench_devices(const bench_options *options, FILE *out, bool colour)
+/* Copy the next item of a selection, BACKEND or BACKEND:WHICH; false at its end. */
+static bool next_item(const char **wanted, char item[256])
+{
+    while (*wanted && **wanted) {
+        size_t length = strcspn(*wanted, ",");
+        snprintf(item, 256, "%.*s", (int)length, *wanted);
+        *wanted += length + ((*wanted)[length] == ',');
+        if (*item)
+            return true;
+    }
+    return false;
+}
+
+/* List what is selected; NULL after a message if a name is not one of a backend. */
+static hal_device_list *list_selected(const char *wanted)
 {
     hal_device_list *list;
-    if (hal_device_list_create(selection(options), &list)) {
+    char item[256];
+    if (hal_device_list_create(wanted, &list)) {
         fprintf(stderr, "hal-bench: %s\n", hal_last_error());
-        return 2;
+        return NULL;
     }
+    while (next_item(&wanted, item)) {
+        size_t length = strcspn(item, ":");
+        bool known = false;
+        for (uint32_t i = 0; i < hal_device_list_count(list); i++) {
+            const char *backend = hal_device_list_get(list, i)->backend;
+            known = known || (strlen(backend) == length && !strncasecmp(backend, item, length));
+        }
+        hal_device *device;
+        if (known)
+            continue;
+        if (hal_device_open(HAL_DEVICE(.select = item), &device)) /* the message lists what there is */
+            fprintf(stderr, "hal-bench: %s\n", hal_last_error());
+        hal_device_destroy(device);
+        hal_device_list_destroy(list);
+        return NULL;
+    }
+    return list;
+}
+
+int bench_devices(const bench_options *options, FILE *out, bool colour)
+{
+    hal_device_list *list = list_selected(selection(options));
+    if (!list)
+        return 2;
     print_table(list, out, colour);
     for (uint32_t i = 0; options->verbose && i < hal_device_list_count(list); i++)
         if (hal_device_list_get(list, i)->available)
@@ -172,28 +219,21 @@ static int choose_item(bench_run *run, const hal_device_list *list, const char *
 
 int bench_devices_choose(bench_run *run)
 {
-    const char *wanted = selection(run->options);
-    hal_device_list *list;
+    const char *wanted = selection(run->options), *rest = wanted;
+    hal_device_list *list = list_selected(wanted);
+    char item[256];
     int code = 0;
-    if (hal_device_list_create(wanted, &list)) {
-        fprintf(stderr, "hal-bench: %s\n", hal_last_error());
+    if (!list)
         return 2;
-    }
     if (!wanted)
         for (uint32_t i = 0; i < hal_device_list_count(list); i++)
             add_backend(run, list, hal_device_list_get(list, i)->backend);
-    while (wanted && *wanted && !code) {
-        char item[256];
-        size_t length = strcspn(wanted, ",");
-        snprintf(item, sizeof item, "%.*s", (int)length, wanted);
-        if (*item)
-            code = choose_item(run, list, item);
-        wanted += length + (wanted[length] == ',');
-    }
-    for (uint32_t i = 0; i < hal_device_list_count(list); i++) {
+    while (!code && next_item(&rest, item))
+        code = choose_item(run, list, item);
+    for (uint32_t i = 0; !code && i < hal_device_list_count(list); i++) {
         const hal_device_entry *entry = hal_device_list_get(list, i);
         if (!entry->available)
-            fprintf(run->out, "%s is not measured: %s\n", entry->backend, entry->reason);
+            print_absent(entry, "is not measured", run->out);
     }
     if (!code && run->device_count == 0) {
         fputs("hal-bench: no device to measure; hal-bench devices says why\n", stderr);

@@ -1,0 +1,88 @@
+#!/bin/sh
+# The program as its user meets it: cli.sh CASE HAL_BENCH JSON_CHECK. Exit 77: skipped, there is no device here.
+set -u
+case=$1 bench=$2 check=$3
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+unset HAL_BACKEND
+die() { echo "bench.$case: $*" >&2; exit 1; }
+
+need_device() {
+    "$bench" devices --json "$folder/devices.json" >/dev/null || die "devices failed"
+    grep -q '"available":true' "$folder/devices.json" || { echo "no device"; exit 77; }
+}
+
+# Run hal-bench with these arguments, expecting exit code $1.
+expect() {
+    wanted=$1
+    shift
+    "$bench" "$@" >"$folder/out" 2>"$folder/err"
+    got=$?
+    [ $got = "$wanted" ] || { cat "$folder/out" "$folder/err" >&2; die "'$*' exits with $got, not $wanted"; }
+}
+
+case $case in
+help)
+    for command in "" devices gemm overhead replay; do
+        # shellcheck disable=SC2086
+        expect 0 $command --help
+        grep -q '^examples:' "$folder/out" || die "no examples in the help of '$command'"
+        grep -q -- '--json FILE' "$folder/out" || die "no options in the help of '$command'"
+        if awk 'length($0) > 120' "$folder/out" | grep -q .; then die "a line of the help of '$command' is too long"; fi
+    done
+    expect 0 --version
+    grep -Eq '^hal-bench [0-9]+\.[0-9]+\.[0-9]+$' "$folder/out" || die "odd version"
+    ;;
+usage)
+    expect 2 frobnicate
+    expect 2 --frobnicate
+    expect 2 gemm --m 0
+    expect 2 gemm --m 12x
+    expect 2 gemm --dtype f64
+    expect 2 overhead --m 3
+    expect 2 overhead --rounds
+    expect 2 replay surplus
+    expect 2 overhead --backend vulcan
+    grep -q vulcan "$folder/err" || die "the message does not name what was asked for"
+    if HAL_BACKEND=opencl,vulcan "$bench" devices >/dev/null 2>&1; then die "an unknown HAL_BACKEND is accepted"; fi
+    ;;
+devices)
+    expect 0 devices --verbose --json "$folder/devices.json"
+    "$check" "$folder/devices.json" 2>"$folder/err" # kind "device" is none of the checker's
+    grep -q 'unknown kind: device' "$folder/err" || die "the list of devices is not JSON"
+    for backend in cuda opencl vulkan; do
+        grep -q "$backend" "$folder/out" || die "nothing about $backend"
+    done
+    if grep -q "$(printf '\033')" "$folder/out"; then die "colours in a file"; fi
+    ;;
+json)
+    need_device
+    expect 0 --quick --json "$folder/all.json" --html "$folder/all.html"
+    "$check" "$folder/all.json" overhead replay gemm || die "the JSON is not right"
+    grep -q '</html>' "$folder/all.html" || die "the page is not complete"
+    if grep -Eq '(src|href)=' "$folder/all.html"; then die "the page needs something outside itself"; fi
+    expect 0 overhead --quick --json -
+    cp "$folder/out" "$folder/overhead.json"
+    "$check" "$folder/overhead.json" overhead || die "standard output is not only JSON"
+    expect 1 overhead --quick --json "$folder/none/x.json"
+    ;;
+ctrl_c)
+    need_device
+    # A shell without job control starts background programs with SIGINT ignored; the program installs its handler anyway.
+    "$bench" --json "$folder/cut.json" >"$folder/out" 2>"$folder/err" &
+    id=$!
+    # After its first figures, that is once the machine's own speed is printed.
+    turn=0
+    while ! grep -q 'at its best' "$folder/out" && [ $turn -lt 200 ]; do sleep 0.1; turn=$((turn + 1)); done
+    sleep 1.5
+    kill -INT $id
+    wait $id
+    got=$?
+    [ $got = 130 ] || { cat "$folder/out" "$folder/err" >&2; die "exits with $got, not 130"; }
+    "$check" "$folder/cut.json" || die "the JSON is not right"
+    grep -q '"interrupted":true' "$folder/cut.json" || die "the JSON does not say that it was cut short"
+    [ ! -e "$folder/cut.json.part" ] || die "a part of a file is left"
+    grep -q '^interrupted after' "$folder/out" || die "what was measured is not printed"
+    ;;
+*) die "unknown case" ;;
+esac

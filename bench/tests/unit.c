@@ -1,0 +1,223 @@
+/* unit.c - the parts of hal-bench that need no device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gemm.h"
+#include "report.h"
+#include "stats.h"
+#include "table.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void near(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-9 * fmax(1, fabs(want))))
+        fail_msg("got %.12g, want %.12g", got, want);
+}
+
+static void median_and_quartiles(void **state)
+{
+    (void)state;
+    const double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, one[] = {7};
+    near(bench_median(odd, 3), 3);
+    near(bench_median(even, 4), 2.5);
+    near(bench_median(one, 1), 7);
+    near(bench_quantile(even, 4, 0.25), 1.75);
+    near(bench_quantile(even, 4, 0), 1);
+    near(bench_quantile(even, 4, 1), 4);
+    assert_true(isnan(bench_median(odd, 0)));
+    near(odd[0], 5); /* the caller's samples keep their order */
+}
+
+static bool parse(bench_options *options, const char *line, char *error, size_t size)
+{
+    static char copy[300];
+    char *words[20] = {(char *)"hal-bench"};
+    int count = 1;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+        words[count++] = word;
+    words[count] = NULL;
+    return bench_options_parse(options, count, words, error, size);
+}
+
+static void arguments(void **state)
+{
+    (void)state;
+    bench_options options;
+    char error[300];
+    assert_true(parse(&options, "", error, sizeof error));
+    assert_int_equal(options.command, BENCH_SUITE);
+    assert_int_equal(options.rounds, 11);
+    assert_true(parse(&options, "--quick", error, sizeof error));
+    assert_int_equal(options.rounds, 3);
+    assert_true(
+        parse(&options, "gemm --m 7 --n=8 --k 9 --dtype BF16 --backend opencl,vulkan:0 --json -", error, sizeof error));
+    assert_int_equal(options.command, BENCH_GEMM);
+    assert_true(options.m == 7 && options.n == 8 && options.k == 9 && options.dtype == HAL_BF16);
+    assert_string_equal(options.backends, "opencl,vulkan:0");
+    assert_string_equal(options.json, "-");
+    assert_true(parse(&options, "devices --json", error, sizeof error));
+    assert_string_equal(options.json, "-");
+    assert_true(parse(&options, "overhead --json --quick", error, sizeof error));
+    assert_true(options.quick && !strcmp(options.json, "-"));
+    assert_true(parse(&options, "replay --help", error, sizeof error));
+    assert_true(options.command == BENCH_HELP && options.help_for == BENCH_REPLAY);
+    assert_true(parse(&options, "help gemm", error, sizeof error));
+    assert_true(options.command == BENCH_HELP && options.help_for == BENCH_GEMM);
+    assert_true(parse(&options, "-V", error, sizeof error));
+    assert_int_equal(options.command, BENCH_VERSION);
+}
+
+static void wrong_arguments(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"gemn", "\"gemn\""},        {"--jsn x", "--jsn"},        {"gemm --m", "--m"},
+        {"gemm --m -1", "\"-1\""},   {"gemm --m 1e9", "\"1e9\""}, {"gemm --m 99999999999999999999", "--m"},
+        {"gemm --dtype f64", "f64"}, {"replay --n 3", "--n"},     {"overhead --rounds 2", "\"2\""},
+        {"overhead extra", "extra"}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        bench_options options;
+        char error[300] = "";
+        if (parse(&options, lines[i][0], error, sizeof error))
+            fail_msg("\"%s\" is accepted", lines[i][0]);
+        if (!strstr(error, lines[i][1]))
+            fail_msg("\"%s\": the message \"%s\" does not say %s", lines[i][0], error, lines[i][1]);
+    }
+}
+
+static void aligned_table(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    bench_table *table = bench_table_create("<name|count|<last");
+    bench_table_cell(table, BENCH_TONE_PLAIN, "a");
+    bench_table_cell(table, BENCH_TONE_GOOD, "%d", 12345678);
+    bench_table_cell(table, BENCH_TONE_PLAIN, "x");
+    bench_table_cell(table, BENCH_TONE_PLAIN, "caf\xc3\xa9s");
+    bench_table_cell(table, BENCH_TONE_PLAIN, "1");
+    bench_table_cell(table, BENCH_TONE_PLAIN, "yy");
+    bench_table_print(table, out, false);
+    fclose(out);
+    assert_string_equal(text, "name      count  last\n"
+                              "a      12345678  x\n"
+                              "caf\xc3\xa9s         1  yy\n");
+    bench_table_destroy(table);
+    free(text);
+}
+
+static void times(void **state)
+{
+    (void)state;
+    char text[24];
+    assert_string_equal(bench_format_ns(0, text), "0 ns");
+    assert_string_equal(bench_format_ns(999, text), "999 ns");
+    assert_string_equal(bench_format_ns(1234, text), "1.23 us");
+    assert_string_equal(bench_format_ns(45678, text), "45.7 us");
+    assert_string_equal(bench_format_ns(2.5e9, text), "2.50 s");
+    assert_string_equal(bench_format_ns(NAN, text), "-");
+}
+
+static void published_peaks(void **state)
+{
+    (void)state;
+    near(bench_peak_find("NVIDIA H100 80GB HBM3", HAL_BF16).gflops, 989400);
+    near(bench_peak_find("NVIDIA H100 PCIe", HAL_BF16).gbps, 2000);
+    near(bench_peak_find("NVIDIA H200", HAL_F32).gbps, 4800);
+    near(bench_peak_find("NVIDIA GH200 480GB", HAL_F16).gbps, 4000);
+    assert_true(isnan(bench_peak_find("Tesla T4", HAL_BF16).gflops));
+    assert_true(isnan(bench_peak_find("NVIDIA XH2000", HAL_F32).gflops));
+}
+
+static void product(const bench_problem *problem, float *result)
+{
+    for (uint64_t row = 0; row < problem->m; row++)
+        for (uint64_t column = 0; column < problem->n; column++) {
+            float sum = 0;
+            for (uint64_t i = 0; i < problem->k; i++)
+                sum += problem->a->values[row * problem->k + i] * problem->b->values[i * problem->n + column];
+            result[row * problem->n + column] = sum;
+        }
+}
+
+static void gemm_bound(void **state)
+{
+    (void)state;
+    bench_operand_data a, b;
+    assert_true(bench_operand_create(&a, 9 * 300, HAL_F32, 1) && bench_operand_create(&b, 300 * 11, HAL_F32, 2));
+    bench_problem problem = {.m = 9, .n = 11, .k = 300, .dtype = HAL_F32, .a = &a, .b = &b};
+    float result[9 * 11];
+    product(&problem, result);
+    assert_true(bench_gemm_error(&problem, result) < 0.5);
+    /* One product left out of one sum must show, and so must a NaN. */
+    result[50] -= a.values[4 * 300 + 7] * b.values[7 * 11 + 6];
+    assert_true(bench_gemm_error(&problem, result) > 1);
+    product(&problem, result);
+    result[98] = NAN;
+    assert_true(bench_gemm_error(&problem, result) > 1);
+    bench_operand_destroy(&a);
+    bench_operand_destroy(&b);
+}
+
+static void json_of_rows(void **state)
+{
+    (void)state;
+    bench_options options = {0};
+    bench_run run = {.options = &options, .out = stdout};
+    bench_device device = {.select = "opencl:0"};
+    snprintf(device.info.backend, sizeof device.info.backend, "opencl");
+    snprintf(device.info.name, sizeof device.info.name, "a \"quoted\" device");
+    bench_row *row = bench_row_add(&run, BENCH_ROW_OVERHEAD, &device, "immediate");
+    row->libhal_ns = 12.5;
+    char *text = bench_report_json(&run);
+    cJSON *root = cJSON_Parse(text);
+    assert_non_null(root);
+    const cJSON *item = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "results"), 0);
+    near(cJSON_GetObjectItemCaseSensitive(item, "libhal_ns")->valuedouble, 12.5);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "raw_ns")));
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "device")->valuestring, "a \"quoted\" device");
+    cJSON_Delete(root);
+    free(text);
+    free(run.rows);
+}
+
+static void whole_files(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/hal-bench-XXXXXX", path[64], error[300], text[8] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.json", folder);
+    assert_true(bench_file_write(path, "one", error, sizeof error));
+    assert_true(bench_file_write(path, "two", error, sizeof error));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "two");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left in it */
+    assert_false(bench_file_write(path, "three", error, sizeof error));
+    assert_non_null(strstr(error, path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(median_and_quartiles), cmocka_unit_test(arguments),    cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(aligned_table),        cmocka_unit_test(times),        cmocka_unit_test(published_peaks),
+        cmocka_unit_test(gemm_bound),           cmocka_unit_test(json_of_rows), cmocka_unit_test(whole_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
