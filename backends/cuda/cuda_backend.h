@@ -11,11 +11,11 @@
 #include "driver.h"
 #include <pthread.h>
 
-/* Points of one stream that are not known to be passed. More are waited for (see stream_mark). */
-#define CUDA_MARKS 1024
-/* Commands of one stream that are not known to be done. The driver's own queue holds about as many and then blocks for
- * as long as it takes; so libhal waits first, with a deadline. */
-#define CUDA_QUEUE 1000
+/* Commands of one stream that are not known to be done. The driver's own queue holds about a thousand entries and then
+ * blocks for as long as it takes; so libhal waits first, with a deadline. Between two marks there is a command at
+ * least, and a mark at least every quarter of the queue: a mark always finds room. */
+#define CUDA_QUEUE 512
+#define CUDA_MARKS (CUDA_QUEUE + 8)
 
 typedef struct cuda_nvrtc cuda_nvrtc;
 
@@ -77,8 +77,8 @@ typedef struct cuda_mark {
 struct hal_native_stream {
     hal_native_device *device;
     nv_stream handle;
-    uint64_t enqueued;    /* commands so far; this and room_until are for the thread that enqueues only */
-    uint64_t room_until;  /* what `done` was when last asked */
+    /* For the thread that enqueues: commands so far, of them before the last mark and its point, known to be done. */
+    uint64_t enqueued, marked, last_point, seen_done;
     pthread_mutex_t lock; /* everything below: waits come from any thread */
     cuda_mark marks[CUDA_MARKS];
     uint32_t first, count;

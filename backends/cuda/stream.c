@@ -102,13 +102,17 @@ static hal_status poll_locked(hal_native_stream *stream)
     return HAL_OK;
 }
 
-static hal_status poll(hal_native_stream *stream, uint64_t *completed, uint64_t *oldest)
+/* Where a stream is. */
+typedef struct progress {
+    uint64_t completed; /* point */
+    uint64_t done;      /* commands */
+} progress;
+
+static hal_status poll(hal_native_stream *stream, progress *now)
 {
     pthread_mutex_lock(&stream->lock);
     hal_status status = poll_locked(stream);
-    *completed = stream->completed;
-    if (oldest)
-        *oldest = stream->count ? mark_at(stream, 0)->point : stream->completed;
+    *now = (progress){stream->completed, stream->done};
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
@@ -125,13 +129,14 @@ static void back_off(uint64_t waited, uint64_t left, uint64_t *sleep)
     *sleep = *sleep * 2 < SLEEP_MAX_NS ? *sleep * 2 : SLEEP_MAX_NS;
 }
 
-static hal_status wait_in_context(hal_native_stream *stream, uint64_t point, uint64_t timeout)
+/* Wait until the stream has passed `point` and `commands`. */
+static hal_status wait_in_context(hal_native_stream *stream, uint64_t point, uint64_t commands, uint64_t timeout)
 {
     uint64_t start = hal_now(), sleep = SLEEP_MIN_NS;
     for (;;) {
-        uint64_t completed;
-        hal_status status = poll(stream, &completed, NULL);
-        if (status != HAL_OK || completed >= point)
+        progress at;
+        hal_status status = poll(stream, &at);
+        if (status != HAL_OK || (at.completed >= point && at.done >= commands))
             return status;
         uint64_t waited = hal_now() - start;
         if (waited >= timeout)
@@ -145,7 +150,7 @@ hal_status cuda_stream_wait(hal_native_stream *stream, uint64_t point, uint64_t 
     bool pushed;
     hal_status status = cuda_enter(stream->device, &pushed);
     if (status == HAL_OK)
-        status = wait_in_context(stream, point, timeout);
+        status = wait_in_context(stream, point, 0, timeout);
     cuda_leave(stream->device, pushed);
     return status;
 }
@@ -153,26 +158,12 @@ hal_status cuda_stream_wait(hal_native_stream *stream, uint64_t point, uint64_t 
 hal_status cuda_stream_completed(hal_native_stream *stream, uint64_t *point)
 {
     bool pushed;
-    *point = 0;
+    progress at = {0};
     hal_status status = cuda_enter(stream->device, &pushed);
     if (status == HAL_OK)
-        status = poll(stream, point, NULL);
+        status = poll(stream, &at);
     cuda_leave(stream->device, pushed);
-    return status;
-}
-
-/* Let the oldest mark pass, for at most submit_timeout. */
-static hal_status wait_for_room(hal_native_stream *stream)
-{
-    uint64_t completed, oldest, timeout = stream->device->core->submit_timeout;
-    hal_status status = poll(stream, &completed, &oldest);
-    if (status == HAL_OK && oldest > completed)
-        status = wait_in_context(stream, oldest, timeout);
-    if (status == HAL_TIMEOUT)
-        return hal_fail(HAL_TIMEOUT,
-                        "cuda: the stream's queue is full and nothing finished within %llu ms; wait for the stream, or "
-                        "raise submit_timeout",
-                        (unsigned long long)(timeout / 1000000u));
+    *point = at.completed;
     return status;
 }
 
@@ -181,6 +172,8 @@ static hal_status record_mark(hal_native_stream *stream, uint64_t point)
     const cuda_driver *driver = &stream->device->driver;
     nv_event event = NULL;
     nv_result result = NV_SUCCESS;
+    if (stream->count == CUDA_MARKS)
+        return hal_fail(HAL_ERROR_BACKEND, "cuda: more marks than commands on a stream");
     if (stream->spare_count > 0)
         event = stream->spare[--stream->spare_count];
     else
@@ -193,19 +186,15 @@ static hal_status record_mark(hal_native_stream *stream, uint64_t point)
         return cuda_fail(driver, result, "cuEventRecord");
     }
     *mark_at(stream, stream->count++) = (cuda_mark){point, stream->enqueued, event};
+    stream->marked = stream->enqueued;
+    stream->last_point = point;
     return HAL_OK;
 }
 
 static hal_status mark_in_context(hal_native_stream *stream, uint64_t point)
 {
     pthread_mutex_lock(&stream->lock);
-    bool full = stream->count == CUDA_MARKS;
-    pthread_mutex_unlock(&stream->lock);
-    hal_status status = full ? wait_for_room(stream) : HAL_OK;
-    if (status != HAL_OK)
-        return status;
-    pthread_mutex_lock(&stream->lock);
-    status = record_mark(stream, point);
+    hal_status status = record_mark(stream, point);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
@@ -252,22 +241,34 @@ hal_status cuda_stream_wait_point(hal_native_stream *stream, hal_native_stream *
 
 /* -- commands ------------------------------------------------------------------------------------------------------ */
 
+/* The queue may be full: find out, and wait for room for at most submit_timeout. */
 static hal_status make_room(hal_native_stream *stream)
 {
-    uint64_t completed, oldest;
-    hal_status status = poll(stream, &completed, &oldest);
-    pthread_mutex_lock(&stream->lock);
-    stream->room_until = stream->done;
-    pthread_mutex_unlock(&stream->lock);
-    if (status == HAL_OK && oldest > completed && stream->enqueued - stream->room_until >= CUDA_QUEUE)
-        status = wait_for_room(stream);
+    uint64_t timeout = stream->device->core->submit_timeout;
+    progress at;
+    hal_status status = poll(stream, &at);
+    if (status == HAL_OK && stream->enqueued - at.done >= CUDA_QUEUE) {
+        status = wait_in_context(stream, 0, at.done + 1, timeout);
+        at.done++;
+    }
+    if (status == HAL_TIMEOUT)
+        return hal_fail(HAL_TIMEOUT,
+                        "cuda: the stream's queue is full and nothing finished within %llu ms; wait for the stream, or "
+                        "raise submit_timeout",
+                        (unsigned long long)(timeout / 1000000u));
+    if (status == HAL_OK)
+        stream->seen_done = at.done;
     return status;
 }
 
 hal_status cuda_stream_reserve(hal_native_stream *stream)
 {
-    /* The lock is only taken once the queue may be full. */
-    hal_status status = stream->enqueued - stream->room_until >= CUDA_QUEUE ? make_room(stream) : HAL_OK;
+    hal_status status = HAL_OK;
+    /* Once in a while a mark of no new point, to know how full the queue is. */
+    if (stream->enqueued - stream->marked >= CUDA_QUEUE / 4)
+        status = mark_in_context(stream, stream->last_point);
+    if (status == HAL_OK && stream->enqueued - stream->seen_done >= CUDA_QUEUE)
+        status = make_room(stream);
     if (status == HAL_OK)
         stream->enqueued++;
     return status;

@@ -1,0 +1,487 @@
+/* fake_driver.c - the fake driver's start, devices and contexts; its checks, counters and injected failures. */
+#include "fake.h"
+
+#include <stdarg.h>
+#include <unistd.h>
+
+#define MAX_DEVICES  8
+#define MAX_FAILURES 16
+#define STACK_DEPTH  32
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_moved = PTHREAD_COND_INITIALIZER;
+
+typedef struct failure {
+    char function[64];
+    unsigned long nth; /* of the calls from now on; 0: unused */
+    int result;
+} failure;
+
+static const char *const names[] = {
+#define NV_FUNCTION(name, params) #name,
+#define NV_OPTIONAL(name, params) #name,
+#include "../../backends/cuda/driver.def"
+#undef NV_FUNCTION
+#undef NV_OPTIONAL
+};
+#define NAMES (sizeof names / sizeof names[0])
+
+static struct {
+    int devices, version;
+    size_t memory;
+    pid_t initialised; /* the process that called cuInit */
+    fake_context *primary[MAX_DEVICES];
+    unsigned retained[MAX_DEVICES];
+    fake_object *objects; /* all there ever were */
+    unsigned live;
+    unsigned errors;
+    char last_error[256];
+    unsigned long calls[NAMES];
+    failure failures[MAX_FAILURES];
+} fake;
+
+static __thread fake_context *stack[STACK_DEPTH];
+static __thread int depth;
+
+/* -- control ------------------------------------------------------------------------------------------------------- */
+
+static long long number(const char *name, long long fallback)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoll(text, NULL, 0) : fallback;
+}
+
+static void add_failure(const char *function, unsigned long nth, int result)
+{
+    for (size_t i = 0; i < MAX_FAILURES; i++) {
+        failure *entry = &fake.failures[i];
+        if (entry->nth == 0) {
+            snprintf(entry->function, sizeof entry->function, "%s", function);
+            entry->nth = nth;
+            entry->result = result;
+            return;
+        }
+    }
+    fake_misuse(NV_ERROR_UNKNOWN, "more than %d injected failures", MAX_FAILURES);
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    fake.devices = (int)number("HAL_FAKE_CUDA_DEVICES", 1);
+    fake.version = (int)number("HAL_FAKE_CUDA_VERSION", 13000);
+    fake.memory = (size_t)number("HAL_FAKE_CUDA_MEMORY", 1ll << 30);
+    const char *list = getenv("HAL_FAKE_CUDA_FAIL");
+    while (list && *list) {
+        char function[64];
+        unsigned long nth;
+        int result, used = 0;
+        if (sscanf(list, "%63[^:]:%lu:%d%n", function, &nth, &result, &used) != 3)
+            return;
+        add_failure(function, nth, result);
+        list += used + (list[used] == ',');
+    }
+}
+
+__attribute__((visibility("default"))) unsigned fake_cuda_errors(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    unsigned errors = fake.errors;
+    pthread_mutex_unlock(&fake_lock);
+    return errors;
+}
+
+__attribute__((visibility("default"))) const char *fake_cuda_last_error(void)
+{
+    return fake.last_error;
+}
+
+__attribute__((visibility("default"))) unsigned long fake_cuda_calls(const char *function)
+{
+    unsigned long calls = 0;
+    pthread_mutex_lock(&fake_lock);
+    for (size_t i = 0; i < NAMES; i++)
+        if (strcmp(names[i], function) == 0)
+            calls = fake.calls[i];
+    pthread_mutex_unlock(&fake_lock);
+    return calls;
+}
+
+__attribute__((visibility("default"))) unsigned fake_cuda_live(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    unsigned live = fake.live;
+    pthread_mutex_unlock(&fake_lock);
+    return live;
+}
+
+__attribute__((visibility("default"))) void fake_cuda_fail(const char *function, unsigned long nth, int result)
+{
+    pthread_mutex_lock(&fake_lock);
+    for (size_t i = 0; i < MAX_FAILURES && nth == 0; i++)
+        if (strcmp(fake.failures[i].function, function) == 0)
+            fake.failures[i].nth = 0;
+    if (nth > 0)
+        add_failure(function, nth, result);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+/* -- checks -------------------------------------------------------------------------------------------------------- */
+
+nv_result fake_misuse(nv_result result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(fake.last_error, sizeof fake.last_error, format, args);
+    va_end(args);
+    fake.errors++;
+    return result;
+}
+
+bool fake_is_sticky(nv_result result)
+{
+    switch (result) {
+    case NV_ERROR_ECC_UNCORRECTABLE:
+    case NV_ERROR_ILLEGAL_ADDRESS:
+    case NV_ERROR_LAUNCH_TIMEOUT:
+    case NV_ERROR_ASSERT:
+    case NV_ERROR_ILLEGAL_INSTRUCTION:
+    case NV_ERROR_MISALIGNED_ADDRESS:
+    case NV_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void fake_break(fake_context *context, nv_result result)
+{
+    if (context && !context->sticky)
+        context->sticky = result;
+}
+
+fake_context *fake_current(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+static nv_result injected(const char *function)
+{
+    for (size_t i = 0; i < NAMES; i++)
+        fake.calls[i] += strcmp(names[i], function) == 0;
+    for (size_t i = 0; i < MAX_FAILURES; i++) {
+        failure *entry = &fake.failures[i];
+        if (entry->nth > 0 && strcmp(entry->function, function) == 0 && --entry->nth == 0) {
+            if (fake_is_sticky((nv_result)entry->result))
+                fake_break(fake_current(), (nv_result)entry->result);
+            return (nv_result)entry->result;
+        }
+    }
+    return NV_SUCCESS;
+}
+
+nv_result fake_enter(const char *function, int needs)
+{
+    pthread_mutex_lock(&fake_lock);
+    nv_result result = injected(function);
+    fake_context *context = fake_current();
+    if (result == NV_SUCCESS && needs != FAKE_NEEDS_NOTHING && fake.initialised != getpid())
+        result = fake_misuse(NV_ERROR_NOT_INITIALIZED, "%s before cuInit", function);
+    if (result == NV_SUCCESS && needs == FAKE_NEEDS_CONTEXT) {
+        if (!context)
+            result = fake_misuse(NV_ERROR_INVALID_CONTEXT, "%s without a current context", function);
+        else if (!context->object.alive)
+            result = fake_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "%s in a destroyed context", function);
+        else
+            result = context->sticky;
+    }
+    if (result != NV_SUCCESS)
+        pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+nv_result fake_leave(nv_result result)
+{
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+void *fake_new(size_t size, fake_kind kind, fake_context *context)
+{
+    fake_object *object = calloc(1, size);
+    if (!object)
+        abort();
+    object->kind = kind;
+    object->alive = true;
+    object->context = context;
+    object->next = fake.objects;
+    fake.objects = object;
+    bool counts = kind != FAKE_CONTEXT && kind != FAKE_FUNCTION && kind != FAKE_NODE;
+    if (context && counts)
+        context->live++;
+    fake.live += counts;
+    return object;
+}
+
+void fake_bury(fake_object *object)
+{
+    bool counts = object->kind != FAKE_CONTEXT && object->kind != FAKE_FUNCTION && object->kind != FAKE_NODE;
+    object->alive = false;
+    if (object->context && counts)
+        object->context->live--;
+    fake.live -= counts;
+}
+
+nv_result fake_check(const void *handle, fake_kind kind, const char *function)
+{
+    const fake_object *object = handle;
+    if (!object)
+        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: NULL handle", function);
+    if (object->kind != kind)
+        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: a handle of another kind", function);
+    if (!object->alive)
+        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: the handle was destroyed", function);
+    if (object->context && object->context != fake_current())
+        return fake_misuse(NV_ERROR_INVALID_CONTEXT, "%s: the handle is of another context", function);
+    return NV_SUCCESS;
+}
+
+size_t fake_total_memory(void)
+{
+    return fake.memory;
+}
+int fake_version(void)
+{
+    return fake.version;
+}
+
+/* -- start --------------------------------------------------------------------------------------------------------- */
+
+nv_result cuInit(unsigned int flags)
+{
+    FAKE_ENTER(FAKE_NEEDS_NOTHING);
+    if (flags != 0)
+        return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "cuInit with flags"));
+    if (fake.devices == 0)
+        return fake_leave(NV_ERROR_NO_DEVICE);
+    if (fake.initialised && fake.initialised != getpid()) /* in a child of fork */
+        return fake_leave(NV_ERROR_NOT_INITIALIZED);
+    fake.initialised = getpid();
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuDriverGetVersion(int *version)
+{
+    FAKE_ENTER(FAKE_NEEDS_NOTHING);
+    *version = fake.version;
+    return fake_leave(NV_SUCCESS);
+}
+
+static const struct {
+    nv_result result;
+    const char *name, *text;
+} errors[] = {
+    {NV_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {NV_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {NV_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {NV_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {NV_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {NV_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {NV_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {NV_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {NV_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for the device"},
+    {NV_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {NV_ERROR_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "unsupported PTX version"},
+    {NV_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {NV_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {NV_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {NV_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {NV_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "already registered"},
+    {NV_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+    {NV_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {NV_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {NV_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+static const char *error_text(nv_result result, bool name)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].result == result)
+            return name ? errors[i].name : errors[i].text;
+    return NULL;
+}
+
+nv_result cuGetErrorName(nv_result error, const char **name)
+{
+    *name = error_text(error, true);
+    return *name ? NV_SUCCESS : NV_ERROR_INVALID_VALUE;
+}
+
+nv_result cuGetErrorString(nv_result error, const char **text)
+{
+    *text = error_text(error, false);
+    return *text ? NV_SUCCESS : NV_ERROR_INVALID_VALUE;
+}
+
+/* -- devices ------------------------------------------------------------------------------------------------------- */
+
+static nv_result check_device(int device)
+{
+    return device >= 0 && device < fake.devices && device < MAX_DEVICES
+               ? NV_SUCCESS
+               : fake_misuse(NV_ERROR_INVALID_DEVICE, "device %d", device);
+}
+
+nv_result cuDeviceGetCount(int *count)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    *count = fake.devices;
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuDeviceGet(nv_device *device, int ordinal)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    *device = ordinal;
+    return fake_leave(check_device(ordinal));
+}
+
+nv_result cuDeviceGetName(char *name, int size, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    snprintf(name, (size_t)size, "Fake H100");
+    return fake_leave(check_device(device));
+}
+
+nv_result cuDeviceGetUuid_v2(nv_uuid *uuid, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    memset(uuid, 0xfa, sizeof *uuid);
+    uuid->bytes[15] = (char)device;
+    return fake_leave(check_device(device));
+}
+
+nv_result cuDeviceGetPCIBusId(char *text, int size, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    snprintf(text, (size_t)size, "0000:%02X:00.0", 0x41 + device);
+    return fake_leave(check_device(device));
+}
+
+nv_result cuDeviceTotalMem_v2(size_t *bytes, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    *bytes = fake.memory;
+    return fake_leave(check_device(device));
+}
+
+static int attribute_value(nv_device_attribute attribute)
+{
+    switch (attribute) {
+    case NV_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    case NV_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case NV_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+        return 1024;
+    case NV_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+        return 64;
+    case NV_ATTRIBUTE_MAX_GRID_DIM_X:
+        return 0x7fffffff;
+    case NV_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case NV_ATTRIBUTE_MAX_GRID_DIM_Z:
+        return 65535;
+    case NV_ATTRIBUTE_WARP_SIZE:
+        return 32;
+    case NV_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        return 132;
+    case NV_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        return 9;
+    case NV_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case NV_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+    case NV_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case NV_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+        return 1;
+    case NV_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        return 227 * 1024;
+    case NV_ATTRIBUTE_INTEGRATED:
+    case NV_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        return 0;
+    }
+    return -1;
+}
+
+nv_result cuDeviceGetAttribute(int *value, nv_device_attribute attribute, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    *value = attribute_value(attribute);
+    if (*value < 0)
+        return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "device attribute %d", (int)attribute));
+    return fake_leave(check_device(device));
+}
+
+/* -- contexts ------------------------------------------------------------------------------------------------------ */
+
+nv_result cuDevicePrimaryCtxRetain(nv_context *context, nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    nv_result result = check_device(device);
+    if (result != NV_SUCCESS)
+        return fake_leave(result);
+    if (fake.retained[device]++ == 0) {
+        fake.primary[device] = fake_new(sizeof *fake.primary[device], FAKE_CONTEXT, NULL);
+        fake.primary[device]->device = device;
+    }
+    *context = (nv_context)fake.primary[device];
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuDevicePrimaryCtxRelease_v2(nv_device device)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    nv_result result = check_device(device);
+    if (result == NV_SUCCESS && fake.retained[device] == 0)
+        result = fake_misuse(NV_ERROR_INVALID_CONTEXT, "primary context released more often than retained");
+    if (result == NV_SUCCESS && --fake.retained[device] == 0) {
+        /* A broken context gives nothing back but its end. */
+        if (fake.primary[device]->live > 0 && !fake.primary[device]->sticky)
+            fake_misuse(NV_SUCCESS, "a primary context was closed with %u objects in it", fake.primary[device]->live);
+        fake_memory_close(fake.primary[device]);
+        fake_bury(&fake.primary[device]->object);
+        fake.primary[device] = NULL;
+    }
+    return fake_leave(result);
+}
+
+nv_result cuCtxGetCurrent(nv_context *context)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    *context = (nv_context)fake_current();
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuCtxPushCurrent_v2(nv_context context)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    const fake_object *object = (const fake_object *)context;
+    if (!object || object->kind != FAKE_CONTEXT || depth == STACK_DEPTH)
+        return fake_leave(fake_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context, or too many"));
+    if (!object->alive)
+        return fake_leave(fake_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "cuCtxPushCurrent: a destroyed context"));
+    stack[depth++] = (fake_context *)context;
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuCtxPopCurrent_v2(nv_context *context)
+{
+    FAKE_ENTER(FAKE_NEEDS_INIT);
+    if (depth == 0)
+        return fake_leave(fake_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: the stack is empty"));
+    *context = (nv_context)stack[--depth];
+    return fake_leave(NV_SUCCESS);
+}
+
+nv_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
+    *least = 0;
+    *greatest = -5;
+    return fake_leave(NV_SUCCESS);
+}
