@@ -331,7 +331,12 @@ static hal_status open_found(hal_native_device *device, const found_device *foun
     device->c_version = newest_c(cl, found);
     device->max_work_group_size = info->max_group_size;
     device->local_memory_size = info->max_shared_memory;
+    device->memory_size = info->memory_size;
     device->priorities = info->priorities;
+    cl_bool uneven = found->version >= 20; /* always there in 2.x, optional from 3.0 on */
+    if (found->version >= 30)
+        uneven = device_flag(cl, found->id, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT);
+    device->uneven_groups = uneven != CL_FALSE && device->c_version >= 20;
     if (found->version >= 21 && cl->CreateProgramWithIL)
         device_text(cl, found->id, CL_DEVICE_IL_VERSION, il, sizeof il);
     device->spirv = strstr(il, "SPIR-V") != NULL;

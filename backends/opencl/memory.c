@@ -21,25 +21,70 @@ static hal_status create_staging(hal_native_memory *memory, void **host)
     return HAL_OK;
 }
 
-static hal_status create_buffer(hal_native_memory *memory, void **host)
+/* Drivers may put the allocation off to the first use, and then a dispatch runs out of memory. Ask for it now. */
+static hal_status commit(hal_native_memory *memory)
+{
+    hal_native_device *device = memory->device;
+    const opencl_driver *cl = &device->cl;
+    cl_event event = NULL;
+    cl_int code = cl->EnqueueMigrateMemObjects(device->maps, 1, &memory->mem, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED,
+                                               0, NULL, &event);
+    if (code == CL_SUCCESS)
+        code = cl->Flush(device->maps);
+    hal_status status = code == CL_SUCCESS
+                            ? hal_opencl_event_wait(device, event, device->core->submit_timeout)
+                            : hal_opencl_fail(code, "clEnqueueMigrateMemObjects", "%llu bytes of device memory",
+                                              (unsigned long long)memory->size);
+    if (event)
+        cl->ReleaseEvent(event);
+    return status;
+}
+
+/* CPU drivers hand out more than they have and leave the rest to the kernel's out-of-memory killer. */
+static hal_status claim(hal_native_memory *memory)
+{
+    hal_native_device *device = memory->device;
+    uint64_t before = atomic_fetch_add_explicit(&device->allocated, memory->size, memory_order_relaxed);
+    if (device->memory_size == 0 || (before <= device->memory_size && memory->size <= device->memory_size - before))
+        return HAL_OK;
+    atomic_fetch_sub_explicit(&device->allocated, memory->size, memory_order_relaxed);
+    return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: %llu bytes do not fit: %llu of the device's %llu are in use",
+                    (unsigned long long)memory->size, (unsigned long long)before,
+                    (unsigned long long)device->memory_size);
+}
+
+static void unclaim(hal_native_memory *memory)
+{
+    if (memory->kind != HAL_NATIVE_IMPORT)
+        atomic_fetch_sub_explicit(&memory->device->allocated, memory->size, memory_order_relaxed);
+}
+
+static hal_status create_buffer(hal_native_memory *memory, void *host)
 {
     const opencl_driver *cl = &memory->device->cl;
     cl_mem_flags flags = CL_MEM_READ_WRITE;
     cl_int code;
-    if (memory->size > SIZE_MAX)
-        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: %llu bytes are beyond this address space",
-                        (unsigned long long)memory->size);
+    bool import = memory->kind == HAL_NATIVE_IMPORT;
+    hal_status status = import ? HAL_OK : claim(memory);
+    if (status != HAL_OK)
+        return status;
     if (memory->kind == HAL_NATIVE_HOST || memory->kind == HAL_NATIVE_UNIFIED)
         flags |= CL_MEM_ALLOC_HOST_PTR;
-    if (memory->kind == HAL_NATIVE_IMPORT)
+    if (import)
         flags |= CL_MEM_USE_HOST_PTR;
-    memory->mem = cl->CreateBuffer(memory->device->context, flags, (size_t)memory->size,
-                                   memory->kind == HAL_NATIVE_IMPORT ? *host : NULL, &code);
+    memory->mem = cl->CreateBuffer(memory->device->context, flags, (size_t)memory->size, import ? host : NULL, &code);
     if (code != CL_SUCCESS) {
         memory->mem = NULL;
-        return hal_opencl_fail(code, "clCreateBuffer", "%llu bytes", (unsigned long long)memory->size);
+        status = hal_opencl_fail(code, "clCreateBuffer", "%llu bytes", (unsigned long long)memory->size);
+    } else if (memory->kind == HAL_NATIVE_DEVICE) {
+        status = commit(memory);
     }
-    return HAL_OK;
+    if (status == HAL_OK)
+        return HAL_OK;
+    if (memory->mem)
+        cl->ReleaseMemObject(memory->mem);
+    unclaim(memory);
+    return status;
 }
 
 hal_status hal_opencl_memory_create(hal_native_device *device, hal_native_memory_kind kind, uint64_t size, void **host,
@@ -54,7 +99,8 @@ hal_status hal_opencl_memory_create(hal_native_device *device, hal_native_memory
     created->size = size;
     created->id = atomic_fetch_add_explicit(&device->next_id, 1, memory_order_relaxed);
     created->view_limit = OPENCL_VIEW_BUCKETS;
-    hal_status status = kind == HAL_NATIVE_STAGING ? create_staging(created, host) : create_buffer(created, host);
+    hal_status status =
+        kind == HAL_NATIVE_STAGING ? create_staging(created, host) : create_buffer(created, host ? *host : NULL);
     if (status != HAL_OK) {
         hal_free(created);
         return status;
@@ -80,8 +126,10 @@ void hal_opencl_memory_destroy(hal_native_memory *memory)
             next = view->next;
             retire_view(memory, view);
         }
-    if (memory->mem)
+    if (memory->mem) {
         memory->device->cl.ReleaseMemObject(memory->mem);
+        unclaim(memory);
+    }
     pthread_mutex_destroy(&memory->lock);
     free(memory->host);
     hal_free(memory->views);

@@ -92,8 +92,8 @@ static hal_status write_options(const hal_native_module *module, const hal_kerne
     if (module->source && !strstr(module->options, "-cl-std="))
         used +=
             (size_t)snprintf(options, MAX_OPTIONS, "-cl-std=CL%u.%u ", device->c_version / 10, device->c_version % 10);
-    /* From 2.0 on groups may be cut short at the end of the grid unless one says that they never are. */
-    if (module->source && device->c_version >= 20)
+    /* Groups may be cut short at the end of the grid unless one says that they never are. */
+    if (module->source && device->uneven_groups)
         used += (size_t)snprintf(options + used, MAX_OPTIONS - used, "-cl-uniform-work-group-size ");
     for (uint32_t i = 0; module->source && i < desc->constant_count && used < MAX_OPTIONS; i++)
         used += (size_t)snprintf(options + used, MAX_OPTIONS - used, "-D%s=%u ", desc->constants[i].name,

@@ -22,15 +22,18 @@ struct hal_native_device {
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
-    cl_command_queue maps;     /* for map and unmap, apart from the streams */
+    cl_command_queue maps;     /* for map, unmap and migration, apart from the streams */
     uint32_t version;          /* 10 * major + minor of the device */
     uint32_t platform_version; /* the same of the platform */
     uint32_t c_version;        /* newest OpenCL C */
     uint32_t max_work_group_size;
     uint64_t local_memory_size;
+    uint64_t memory_size;
     bool priorities;
+    bool uneven_groups; /* the compiler must be told that groups never are */
     bool spirv;
     char *cache_identity;                   /* device, driver and platform, for cache keys */
+    atomic_uint_fast64_t allocated;         /* bytes of buffers, against memory_size */
     atomic_uint_fast64_t next_id;           /* of memories */
     atomic_uint_fast64_t destroyed_kernels; /* streams drop their clones of them */
 };
