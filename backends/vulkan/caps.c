@@ -290,8 +290,8 @@ static void check_usable(const properties *p, bool has_family, vk_caps *caps)
     else if (!caps->features12.bufferDeviceAddress)
         missing = "buffer device addresses";
     if (missing)
-        snprintf(caps->reason, sizeof caps->reason, "%s has no %s, which libhal needs", p->base.properties.deviceName,
-                 missing);
+        snprintf(caps->reason, sizeof caps->reason, "%.128s has no %s, which libhal needs",
+                 p->base.properties.deviceName, missing);
     caps->usable = missing == NULL;
 }
 
@@ -303,7 +303,7 @@ hal_status hal_vk_caps(const vk_driver *vk, VkPhysicalDevice physical, uint32_t 
     vk->GetPhysicalDeviceProperties(physical, &p.base.properties);
     uint32_t version = p.base.properties.apiVersion;
     if (version < VK_API_VERSION_1_2) {
-        snprintf(caps->reason, sizeof caps->reason, "%s speaks Vulkan %u.%u, libhal needs 1.2",
+        snprintf(caps->reason, sizeof caps->reason, "%.128s speaks Vulkan %u.%u, libhal needs 1.2",
                  p.base.properties.deviceName, VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
         return HAL_OK;
     }

@@ -388,7 +388,7 @@ hal_status hal_vk_list_create(hal_native_device *device, const hal_list_program 
     list->program = program;
     pthread_mutex_init(&list->lock, NULL);
     pthread_cond_init(&list->submitted, NULL);
-    vk_instance *first;
+    vk_instance *first = NULL;
     hal_status status = analyse(list);
     if (status == HAL_OK)
         status = instance_create(list, &first);

@@ -11,13 +11,18 @@ hal_status hal_vk_recorder_create(vk_recorder *recorder, hal_native_device *devi
 {
     memset(recorder, 0, sizeof *recorder);
     recorder->device = device;
+    hal_status status = hal_vk_allocator_create(device->core, &recorder->allocator);
+    if (status != HAL_OK)
+        return status;
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->caps.family,
     };
-    VkResult result = device->vk.CreateCommandPool(device->handle, &pool, NULL, &recorder->pool);
+    VkResult result =
+        device->vk.CreateCommandPool(device->handle, &pool, &recorder->allocator->callbacks, &recorder->pool);
     if (result != VK_SUCCESS) {
         recorder->pool = VK_NULL_HANDLE;
+        hal_vk_recorder_destroy(recorder);
         return hal_vk_fail(result, "vkCreateCommandPool");
     }
     VkCommandBufferAllocateInfo commands = {
@@ -27,7 +32,7 @@ hal_status hal_vk_recorder_create(vk_recorder *recorder, hal_native_device *devi
         .commandBufferCount = 1,
     };
     result = device->vk.AllocateCommandBuffers(device->handle, &commands, &recorder->commands);
-    hal_status status = result == VK_SUCCESS ? HAL_OK : hal_vk_fail(result, "vkAllocateCommandBuffers");
+    status = result == VK_SUCCESS ? HAL_OK : hal_vk_fail(result, "vkAllocateCommandBuffers");
     if (status == HAL_OK && parameter_size)
         status = hal_vk_parameters_create(device, parameter_size, &recorder->parameters);
     if (status != HAL_OK)
@@ -46,8 +51,9 @@ void hal_vk_recorder_destroy(vk_recorder *recorder)
     hal_free(recorder->descriptors.pools);
     hal_free(recorder->views);
     hal_vk_memory_destroy(recorder->parameters);
-    if (recorder->pool)
-        device->vk.DestroyCommandPool(device->handle, recorder->pool, NULL); /* and the command buffer with it */
+    if (recorder->pool) /* and the command buffer with it */
+        device->vk.DestroyCommandPool(device->handle, recorder->pool, &recorder->allocator->callbacks);
+    hal_vk_allocator_destroy(recorder->allocator);
     memset(recorder, 0, sizeof *recorder);
 }
 

@@ -3,7 +3,7 @@
  *  device.c  enumerate, open, queues, pipeline cache     caps.c    what a physical device is and can do
  *  memory.c  buffers, texel views                        module.c  pipelines;  spirv.c, glsl.c: the programs' text
  *  record.c  one hal_command into a command buffer       stream.c  batches of commands, submission, waits, events
- *  list.c    recorded lists
+ *  list.c    recorded lists                              alloc.c   host memory of command pools
  */
 #ifndef HAL_VULKAN_BACKEND_H
 #define HAL_VULKAN_BACKEND_H
@@ -150,6 +150,24 @@ hal_status hal_vk_kernel_create(hal_native_module *module, const char *entry, co
                                 hal_native_kernel **kernel, hal_kernel_limits *limits);
 void hal_vk_kernel_destroy(hal_native_kernel *kernel);
 
+/* ---- alloc.c */
+
+#define VK_ALLOCATOR_CLASSES 33 /* of 32 bytes; what is larger comes from malloc */
+
+/* Host memory for one command pool, used by one thread at a time. */
+typedef struct vk_allocator {
+    VkAllocationCallbacks callbacks;
+    hal_core *core;
+    void *lists[VK_ALLOCATOR_CLASSES];
+    struct vk_chunk *chunks;
+    char *bump; /* the unused part of the newest chunk */
+    size_t left;
+} vk_allocator;
+
+hal_status hal_vk_allocator_create(hal_core *core, vk_allocator **allocator);
+/* The command pool is destroyed. */
+void hal_vk_allocator_destroy(vk_allocator *allocator);
+
 /* ---- record.c */
 
 /* A chain of descriptor pools. Sets and descriptors are counted here: what a pool's sizes mean when it runs out differs
@@ -168,6 +186,7 @@ typedef struct vk_descriptors {
 /* A command buffer and all that its commands refer to. */
 typedef struct vk_recorder {
     hal_native_device *device;
+    vk_allocator *allocator;
     VkCommandPool pool;
     VkCommandBuffer commands;
     hal_native_memory *parameters;
