@@ -25,7 +25,7 @@ static const option_help option_table[] = {
     {'b', "backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each",
      IN_ALL},
     {'a', "all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING},
-    {'r', "rounds", "N", "interleaved rounds of a measurement, 3 to 63 (default 11)", IN_MEASURING},
+    {'r', "rounds", "N", "interleaved rounds of a measurement, at least: 3 to 63 (default 21)", IN_MEASURING},
     {'q', "quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING},
     {'j', "json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL},
     {'H', "html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING},
@@ -251,6 +251,6 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
         return false;
     }
     if (options->rounds == 0)
-        options->rounds = options->quick ? 3 : 11;
+        options->rounds = options->quick ? 3 : 21;
     return true;
 }

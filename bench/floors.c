@@ -187,7 +187,7 @@ double bench_floors_fma(uint32_t threads)
 /* GB/s, the median of a few runs after a first one that touches the pages. */
 static double bandwidth(work_fn work, uint32_t threads, bool writes)
 {
-    double samples[5];
+    double samples[3];
     if (threads > MAX_THREADS)
         threads = MAX_THREADS;
     size_t each = traffic / sizeof(float) / threads / 64 * 64, size = each * threads * sizeof(float);
@@ -199,9 +199,9 @@ static double bandwidth(work_fn work, uint32_t threads, bool writes)
         if (target)
             memset(target, 0, size);
         run_all(work, threads, data, target, each, false);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 3; i++)
             samples[i] = (writes ? 2.0 : 1.0) * (double)size * 1e-9 / run_all(work, threads, data, target, each, false);
-        rate = bench_median(samples, 5);
+        rate = bench_median(samples, 3);
     }
     free(target);
     free(data);

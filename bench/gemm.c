@@ -138,12 +138,13 @@ static bool check_product(bench_product *product, const bench_problem *problem, 
     return good;
 }
 
-/* What the device could do: measured on the host for CPU devices, published for GPUs. */
+/* What the device could do: measured on the host just now for CPU devices, published for GPUs. */
 static bench_peak peak_of(const bench_run *run, const bench_device *device, hal_dtype dtype)
 {
+    uint32_t threads = run->machine.floors.threads;
     if (device->info.type != HAL_DEVICE_CPU)
         return bench_peak_find(device->info.name, dtype);
-    return (bench_peak){bench_floors_fma(run->machine.floors.threads), run->machine.floors.read_gbps};
+    return (bench_peak){bench_floors_fma(threads), bench_floors_read(threads)};
 }
 
 static void fill_row(bench_run *run, const bench_device *device, const bench_problem *problem, const sample *samples,

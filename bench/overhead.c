@@ -47,6 +47,7 @@ static bench_row *measure(overhead *scene, const char *label, bench_variant libh
     variants[0].subject = &scene->libhal;
     variants[1].subject = &scene->raw;
     bench_pairs pairs = {.rounds = rounds,
+                         .budget = run->options->quick ? 0 : 0.6,
                          .repeats = 1,
                          .variants = variants,
                          .variant_count = scene->has_raw ? 2 : 1,

@@ -97,6 +97,13 @@ void bench_pairs_fill(const bench_variant *libhal, const bench_variant *raw, uin
     row->total_ratio = bench_median(totals, rounds);
 }
 
+static bool more_rounds(const bench_pairs *pairs, uint32_t rounds, double deadline)
+{
+    if (bench_interrupted() || rounds == BENCH_MAX_ROUNDS)
+        return false;
+    return rounds < pairs->rounds || bench_seconds() < deadline;
+}
+
 bool bench_pairs_measure(bench_run *run, bench_pairs *pairs, bench_row *row)
 {
     bench_variant *variants = pairs->variants;
@@ -113,7 +120,8 @@ bool bench_pairs_measure(bench_run *run, bench_pairs *pairs, bench_row *row)
                 failed = variants[v].subject;
                 goto fail;
             }
-    for (rounds = 0; rounds < pairs->rounds && !bench_interrupted(); rounds++)
+    double deadline = bench_seconds() + pairs->budget;
+    for (rounds = 0; more_rounds(pairs, rounds, deadline); rounds++)
         for (uint32_t v = 0; v < count; v++) {
             bench_variant *variant = &variants[rounds % 2 ? count - 1 - v : v];
             uint64_t before = variant == variants && libhal->api->allocations ? libhal->api->allocations(libhal) : 0;

@@ -1,10 +1,11 @@
 /* raw_opencl.c - the control for OpenCL: the work in the fastest plain form that we know.
  *
- * Independent work goes to an out-of-order queue. A chain goes to whichever is faster here of an in-order queue and the
- * out-of-order queue with barriers. A recorded list is one kernel object per dispatch with its arguments set, so that a
- * replay is only enqueues. */
+ * Independent work and chains each go to whichever queue gets them done sooner here: an in-order one, or an
+ * out-of-order one, where a chain needs barriers. A recorded list is one kernel object per dispatch with its arguments
+ * set, so that a replay is only enqueues. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "stats.h"
 #include "subject.h"
 
 #include <CL/cl.h>
@@ -50,8 +51,8 @@ typedef struct raw {
     cl_device_id device;
     cl_context context;
     cl_command_queue ordered, unordered;
-    cl_command_queue used; /* by the work not yet waited for */
-    bool chain_unordered;  /* barriers on the out-of-order queue beat the in-order queue */
+    cl_command_queue used;  /* by the work not yet waited for */
+    bool unordered_best[2]; /* for independent work; for a chain */
     cl_program program;
     cl_kernel kernel;
     cl_kernel recorded[BENCH_MAX_STEPS], slots[BENCH_MAX_STEPS];
@@ -159,7 +160,7 @@ static bool create_buffers(bench_subject *subject)
     return self->staging || bench_subject_fail(subject, "out of memory");
 }
 
-static bool choose_chain(bench_subject *subject);
+static bool choose_queue(bench_subject *subject, bench_pattern pattern, uint32_t count);
 
 static bool raw_open(bench_subject *subject, const bench_device *device)
 {
@@ -167,7 +168,8 @@ static bool raw_open(bench_subject *subject, const bench_device *device)
     if (!subject->state)
         return bench_subject_fail(subject, "out of memory");
     return load(subject) && find_device(subject, device->info.name) && create_queues(subject) &&
-           create_kernel(subject) && create_buffers(subject) && choose_chain(subject);
+           create_kernel(subject) && create_buffers(subject) &&
+           choose_queue(subject, BENCH_INDEPENDENT, BENCH_MAX_STEPS) && choose_queue(subject, BENCH_CHAIN, 200);
 }
 
 static void release_kernels(raw *self, cl_kernel *kernels, uint32_t *count)
@@ -258,7 +260,7 @@ static cl_int set_args(raw *self, cl_kernel kernel, bench_group group, bench_ope
 /* The queue for a pattern; *barriers says whether each dispatch needs one first. */
 static cl_command_queue queue_for(raw *self, bench_pattern pattern, bool *barriers)
 {
-    bool unordered = self->unordered && (pattern != BENCH_CHAIN || self->chain_unordered);
+    bool unordered = self->unordered && self->unordered_best[pattern == BENCH_CHAIN];
     *barriers = unordered && pattern == BENCH_CHAIN;
     return self->used = unordered ? self->unordered : self->ordered;
 }
@@ -286,31 +288,28 @@ static bool dispatch(bench_subject *subject, bench_pattern pattern, uint32_t cou
     return code == CL_SUCCESS || failed(subject, "clFlush", code);
 }
 
-/* Time a chain both ways, a few times in turn, and keep the better. */
-static bool choose_chain(bench_subject *subject)
+/* Time both queues, a few times in turn, and keep the one that is done sooner. */
+static bool choose_queue(bench_subject *subject, bench_pattern pattern, uint32_t count)
 {
     raw *self = subject->state;
-    double best[2] = {1e9, 1e9};
-    for (uint32_t turn = 0; turn < 8 && self->unordered; turn++) {
-        self->chain_unordered = turn % 2;
+    bool *unordered = &self->unordered_best[pattern == BENCH_CHAIN];
+    double samples[2][5];
+    for (uint32_t turn = 0; turn < 12 && self->unordered; turn++) {
+        *unordered = turn % 2;
         double start = bench_seconds();
-        if (!dispatch(subject, BENCH_CHAIN, 200))
+        if (!dispatch(subject, pattern, count) || !wait(subject))
             return false;
-        double submit = bench_seconds() - start;
-        if (!wait(subject))
-            return false;
-        if (turn >= 2 && submit < best[turn % 2])
-            best[turn % 2] = submit;
+        if (turn >= 2) /* the first ones compile */
+            samples[turn % 2][turn / 2 - 1] = bench_seconds() - start;
     }
-    self->chain_unordered = best[1] < best[0];
+    *unordered = self->unordered && bench_median(samples[1], 5) < bench_median(samples[0], 5);
     return true;
 }
 
 static bool upload(bench_subject *subject, const void *source, uint32_t count)
 {
     raw *self = subject->state;
-    bool barriers;
-    cl_command_queue queue = queue_for(self, BENCH_INDEPENDENT, &barriers);
+    cl_command_queue queue = self->used = self->ordered;
     for (uint32_t i = 0; i < count; i++) {
         size_t place = (size_t)i * BENCH_UPLOAD_SIZE;
         /* The caller may reuse its bytes at once, as with hal_cmd_upload. */

@@ -78,6 +78,7 @@ static void measure_length(bench_run *run, const bench_device *device, bench_sub
     variants[used].run = run_eager;
     variants[used++].subject = libhal;
     bench_pairs pairs = {.rounds = run->options->rounds,
+                         .budget = run->options->quick ? 0 : 0.6,
                          .repeats = count < COMMANDS_A_ROUND ? (COMMANDS_A_ROUND + count - 1) / count : 1,
                          .variants = variants,
                          .variant_count = used,
@@ -118,6 +119,7 @@ static void measure_rebinding(bench_run *run, const bench_device *device, bench_
             return;
         }
     bench_pairs pairs = {.rounds = run->options->rounds,
+                         .budget = run->options->quick ? 0 : 0.6,
                          .repeats = 4,
                          .variants = variants,
                          .variant_count = used,

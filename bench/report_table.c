@@ -52,8 +52,7 @@ static void cell_ratio(bench_table *table, double ratio)
 /* The columns that overhead and replay have in common, from the case to the ratios. */
 static void host_cells(bench_table *table, const bench_row *row)
 {
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->label);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%u", row->commands);
+    bench_table_cell(table, BENCH_TONE_PLAIN, "%s x%u", row->label, row->commands);
     cell_ns(table, row->libhal_ns);
     cell_ns(table, row->raw_ns);
     cell_ratio(table, row->ratio);
@@ -67,22 +66,11 @@ static void host_cells(bench_table *table, const bench_row *row)
     cell_ratio(table, row->total_ratio);
 }
 
-static void overhead_cells(bench_table *table, const bench_row *row)
-{
-    host_cells(table, row);
-    cell_number(table, row->allocations, 2);
-    if (isnan(row->rss_growth))
-        bench_table_cell(table, BENCH_TONE_DIM, "-");
-    else
-        bench_table_cell(table, BENCH_TONE_PLAIN, "%.0f KiB", row->rss_growth / 1024);
-}
-
 static void replay_cells(bench_table *table, const bench_row *row)
 {
     host_cells(table, row);
     cell_ns(table, row->eager_ns);
     cell_ns(table, row->record_ns);
-    cell_ns(table, row->rerecord_ns);
     if (isinf(row->break_even))
         bench_table_cell(table, BENCH_TONE_BAD, "never");
     else
@@ -92,9 +80,8 @@ static void replay_cells(bench_table *table, const bench_row *row)
 static void gemm_cells(bench_table *table, const bench_row *row)
 {
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->label);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%llu", (unsigned long long)row->m);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%llu", (unsigned long long)row->n);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%llu", (unsigned long long)row->k);
+    bench_table_cell(table, BENCH_TONE_PLAIN, "%llux%llux%llu", (unsigned long long)row->m, (unsigned long long)row->n,
+                     (unsigned long long)row->k);
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", hal_dtype_name(row->dtype));
     cell_ns(table, row->seconds * 1e9);
     cell_number(table, row->gflops, row->gflops < 100 ? 1 : 0);
@@ -108,6 +95,23 @@ static void gemm_cells(bench_table *table, const bench_row *row)
     cell_ns(table, row->wait_ns);
 }
 
+/* What a column would waste its width on. */
+static void print_remarks(const bench_run *run, const bench_row *row)
+{
+    char a[24], b[24];
+    if (!strcmp(row->label, "immediate_rebind"))
+        fprintf(run->out, "host allocations per dispatch: %.3f\n", row->allocations);
+    if (!isnan(row->rss_growth))
+        fprintf(run->out,
+                "%u submissions that nobody waits for: memory grows by %.0f KiB; a full queue makes submitting wait\n",
+                row->commands, row->rss_growth / 1024);
+    if (!isnan(row->rerecord_ns))
+        fprintf(run->out,
+                "rebinding all buffers of the list of %u and submitting: %s a dispatch; recording it anew: %s, %.1fx\n",
+                row->commands, bench_format_ns(row->libhal_ns, a), bench_format_ns(row->rerecord_ns, b),
+                row->rerecord_ns / row->libhal_ns);
+}
+
 static void print_kind(const bench_run *run, const bench_device *device, bench_kind kind)
 {
     static const struct {
@@ -115,12 +119,12 @@ static void print_kind(const bench_run *run, const bench_device *device, bench_k
         void (*cells)(bench_table *table, const bench_row *row);
     } kinds[] = {
         {"overhead: commands told at once, time per command",
-         "<case|commands|libhal|raw API|ratio|spread|device|wait|in all|in all/raw|allocs|RSS growth", overhead_cells},
+         "<case|libhal|raw API|ratio|spread|device|wait|in all|in all/raw", host_cells},
         {"replay: recorded lists, time per command",
-         "<case|commands|libhal|raw API|ratio|spread|device|wait|in all|in all/raw|eager|record|re-record|break-even",
-         replay_cells},
+         "<case|libhal|raw API|ratio|spread|device|wait|in all|in all/raw|eager|record|break-even", replay_cells},
         {"gemm: D = A B",
-         "<case|m|n|k|<type|time|GFLOP/s|GB/s|<bound|% of peak|vs OpenBLAS|max error|submit|device|wait", gemm_cells},
+         "<case|<m x n x k|<type|time|GFLOP/s|GB/s|<bound|% of peak|vs OpenBLAS|max error|submit|device|wait",
+         gemm_cells},
     };
     bench_table *table = bench_table_create(kinds[kind].columns);
     uint32_t shown = 0;
@@ -137,6 +141,9 @@ static void print_kind(const bench_run *run, const bench_device *device, bench_k
         bench_table_print(table, run->out, run->colour);
     }
     bench_table_destroy(table);
+    for (uint32_t i = 0; i < run->row_count; i++)
+        if (run->rows[i].kind == kind && of_device(&run->rows[i], device) && measured(&run->rows[i]))
+            print_remarks(run, &run->rows[i]);
     const char *said = ""; /* a note that many rows share is said once */
     for (uint32_t i = 0; i < run->row_count; i++) {
         const bench_row *row = &run->rows[i];
@@ -161,18 +168,16 @@ void bench_report_table(const bench_run *run)
         gemm = gemm || (run->rows[i].kind == BENCH_ROW_GEMM && measured(&run->rows[i]));
     }
     if (host)
-        fputs("\nlibhal, raw API: host time until the work is handed over. ratio: median of libhal / raw over the "
-              "interleaved\n"
-              "pairs, spread: its quartiles. device: by device timestamps. wait: host time in the wait. in all: submit "
-              "+ wait.\n",
+        fputs("\nlibhal, raw API: host time until the work is handed over. ratio: median of libhal / raw\n"
+              "over the interleaved pairs; spread: its quartiles. device: by device timestamps. wait: host\n"
+              "time in the wait. in all: until the work is done. record: making the list. break-even:\n"
+              "submissions until that has paid.\n",
               run->out);
     if (gemm)
-        fprintf(run->out,
-                "\n%% of peak: of this host's FP32 multiply-add rate (%.0f GFLOP/s) or read bandwidth (%.1f GB/s) on "
-                "CPU devices, of\n"
-                "published figures on GPUs. vs OpenBLAS: its FP32 time / ours, in turns. max error: of the allowed "
-                "error; 1 fails.\n",
-                run->machine.floors.fma_gflops, run->machine.floors.read_gbps);
+        fputs("\n% of peak: of this host's FP32 multiply-add rate or read bandwidth, measured beside it, on\n"
+              "CPU devices; of published figures on GPUs. vs OpenBLAS: its FP32 time / ours, in turns. max\n"
+              "error: as a share of what FP32 accumulation and one rounding may be off by; above 1 is wrong.\n",
+              run->out);
 }
 
 static void question_text(const bench_row *row, char text[96])

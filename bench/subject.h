@@ -107,7 +107,8 @@ typedef struct bench_variant {
 } bench_variant;
 
 typedef struct bench_pairs {
-    uint32_t rounds, repeats;
+    uint32_t rounds, repeats; /* at least so many rounds, more while `budget` seconds last */
+    double budget;
     bench_variant
         *variants; /* 0: libhal, 1: raw (if has_raw), then others; run in turn, the order reversed each round */
     uint32_t variant_count;

@@ -56,7 +56,7 @@ static void arguments(void **state)
     char error[300];
     assert_true(parse(&options, "", error, sizeof error));
     assert_int_equal(options.command, BENCH_SUITE);
-    assert_int_equal(options.rounds, 11);
+    assert_int_equal(options.rounds, 21);
     assert_true(parse(&options, "--quick", error, sizeof error));
     assert_int_equal(options.rounds, 3);
     assert_true(
