@@ -1,11 +1,10 @@
 # Built-in kernels: one row of hal_builtins[] per hal_builtin() call.
 #
-#   hal_builtin(NAME gemm FILE gemm [ONLY CL GLSL CUDA])
+#   hal_builtin(NAME gemm FILE gemm)
 #
 # embeds kernels_cl/gemm.cl (with its local includes resolved), kernels_glsl/gemm.comp compiled to SPIR-V with
 # -DHAL_KERNEL_gemm, and kernels_cu/gemm.cu compiled to PTX for compute_80. A language whose file or compiler is
-# missing, or that ONLY leaves out, leaves its column NULL, with the reason. The PTX of a file holds every kernel of it
-# and is embedded once.
+# missing leaves its column NULL, with the reason. The PTX of a file holds every kernel of it and is embedded once.
 
 find_program(HAL_GLSLANG NAMES glslangValidator glslang DOC "GLSL to SPIR-V compiler for the built-in Vulkan kernels")
 find_program(HAL_NVCC NAMES nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "nvcc, for the built-in CUDA kernels")
@@ -30,26 +29,20 @@ endfunction()
 
 # Remembered here and made by hal_builtins_finish() in the root: a custom command only serves targets of its own folder.
 function(hal_builtin)
-  cmake_parse_arguments(K "" "NAME;FILE" "ONLY" ${ARGN})
-  if(NOT K_ONLY)
-    set(K_ONLY CL GLSL CUDA)
-  endif()
+  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_NAMES ${K_NAME})
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_FILES ${K_FILE})
-  string(REPLACE ";" "+" languages "${K_ONLY}")
-  set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_LANGUAGES ${languages})
 endfunction()
 
 function(hal_builtin_make)
-  cmake_parse_arguments(K "" "NAME;FILE;LANGUAGES" "" ${ARGN})
-  string(REPLACE "+" ";" K_ONLY "${K_LANGUAGES}")
+  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
   set(cl NULL)
   set(spirv "NULL, NULL")
   set(ptx NULL)
   set(absent "\"this build has no CUDA kernels: nvcc was not found when libhal was configured\"")
 
   set(source ${PROJECT_SOURCE_DIR}/kernels_cl/${K_FILE}.cl)
-  if(EXISTS ${source} AND "CL" IN_LIST K_ONLY)
+  if(EXISTS ${source})
     set(symbol hal_cl_${K_FILE})
     get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
     if(NOT done)
@@ -62,9 +55,7 @@ function(hal_builtin_make)
 
   set(source ${PROJECT_SOURCE_DIR}/kernels_glsl/${K_FILE}.comp)
   set(symbol hal_spv_${K_NAME})
-  if(NOT "GLSL" IN_LIST K_ONLY)
-    # stays NULL
-  elseif(EXISTS ${source} AND HAL_GLSLANG)
+  if(EXISTS ${source} AND HAL_GLSLANG)
     file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl)
     add_custom_command(OUTPUT ${HAL_GENERATED}/${K_NAME}.spv
       COMMAND ${HAL_GLSLANG} --target-env vulkan1.2 -V --quiet -DHAL_KERNEL_${K_NAME}
@@ -78,7 +69,7 @@ function(hal_builtin_make)
   endif()
 
   set(source ${PROJECT_SOURCE_DIR}/kernels_cu/${K_FILE}.cu)
-  if(NOT EXISTS ${source} OR NOT "CUDA" IN_LIST K_ONLY)
+  if(NOT EXISTS ${source})
     set(absent "\"this kernel has no CUDA form\"")
   elseif(HAL_NVCC AND NOT HAL_CUDA STREQUAL "OFF")
     set(symbol hal_ptx_${K_FILE})
@@ -107,9 +98,8 @@ endfunction()
 function(hal_builtins_finish)
   get_property(names GLOBAL PROPERTY HAL_BUILTIN_NAMES)
   get_property(files GLOBAL PROPERTY HAL_BUILTIN_FILES)
-  get_property(languages GLOBAL PROPERTY HAL_BUILTIN_LANGUAGES)
-  foreach(name file language IN ZIP_LISTS names files languages)
-    hal_builtin_make(NAME ${name} FILE ${file} LANGUAGES ${language})
+  foreach(name file IN ZIP_LISTS names files)
+    hal_builtin_make(NAME ${name} FILE ${file})
   endforeach()
   get_property(externs GLOBAL PROPERTY HAL_BUILTIN_EXTERNS)
   get_property(rows GLOBAL PROPERTY HAL_BUILTIN_ROWS)

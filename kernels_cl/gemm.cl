@@ -65,3 +65,48 @@ __attribute__((reqd_work_group_size(THREADS_N, THREADS_M, 1))) kernel void gemm(
     }
 }
 #endif
+
+#ifdef HAL_KERNEL_gemm_small
+/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N work-items, whose parts
+ * are added in order at the end. */
+#define SLICES (THREADS / TILE_N)
+
+__attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void gemm_small(SPANS, hal_gemm_args args)
+{
+    local float parts[ROWS][THREADS];
+    const uint problem = get_group_id(2) + args.group_base[2];
+    const uint row0 = (get_group_id(1) + args.group_base[1]) * ROWS;
+    const uint column0 = (get_group_id(0) + args.group_base[0]) * TILE_N;
+    const uint thread = get_local_id(0);
+    /* Neighbours read neighbours: columns where B is plain, k where it is transposed. */
+    const uint j = TRANS_B ? thread / SLICES : thread % TILE_N, slice = TRANS_B ? thread % SLICES : thread / TILE_N;
+    const ulong column = min(column0 + j, args.n - 1);
+    const bool trans_a = (args.flags & GEMM_TRANS_A) != 0;
+    const ulong lda = HAL_JOIN64(args.lda), ldb = HAL_JOIN64(args.ldb);
+    const ulong a_row = trans_a ? 1 : lda, a_k = trans_a ? lda : 1;
+    global const element *a = (global const element *)(a_span + a_offset) + problem * HAL_JOIN64(args.stride_a);
+    global const element *b = (global const element *)(b_span + b_offset) + problem * HAL_JOIN64(args.stride_b);
+
+    float sum[ROWS];
+    for (uint i = 0; i < ROWS; i++)
+        sum[i] = 0.0f;
+    for (uint k = slice; k < args.k; k += SLICES) {
+        float y = LOAD(b, TRANS_B ? column * ldb + k : k * ldb + column);
+        for (uint i = 0; i < ROWS; i++)
+            sum[i] += LOAD(a, min(row0 + i, args.m - 1) * a_row + k * a_k) * y;
+    }
+    for (uint i = 0; i < ROWS; i++)
+        parts[i][j * SLICES + slice] = sum[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const epilogue e = EPILOGUE(problem);
+    for (uint item = thread; item < ROWS * TILE_N; item += THREADS) {
+        uint i = item / TILE_N, c = item % TILE_N;
+        float total = 0.0f;
+        for (uint s = 0; s < SLICES; s++)
+            total += parts[i][c * SLICES + s];
+        if (row0 + i < args.m && column0 + c < args.n)
+            finish_element(&e, row0 + i, column0 + c, total);
+    }
+}
+#endif

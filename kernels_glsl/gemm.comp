@@ -81,3 +81,55 @@ void main()
     }
 }
 #endif
+
+#ifdef HAL_KERNEL_gemm_small
+/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N invocations, whose parts
+ * are added in order at the end. */
+layout(constant_id = 1) const uint TRANS_B = 0;
+layout(constant_id = 2) const uint ROWS = 1;
+layout(constant_id = 3) const uint TILE_N = 32;
+layout(constant_id = 4) const uint THREADS = 64;
+const uint SLICES = THREADS / TILE_N;
+
+shared float parts[ROWS * THREADS];
+
+void main()
+{
+    const uint problem = gl_WorkGroupID.z + args.group_base[2];
+    const uint row0 = (gl_WorkGroupID.y + args.group_base[1]) * ROWS;
+    const uint column0 = (gl_WorkGroupID.x + args.group_base[0]) * TILE_N;
+    const uint m = args.m, n = args.n, k_end = args.k;
+    const bool trans_a = (args.flags & FLAG_TRANS_A) != 0;
+    const uint64_t lda = JOIN64(args.lda), ldb = JOIN64(args.ldb);
+    const uint64_t a_row = trans_a ? uint64_t(1) : lda, a_k = trans_a ? lda : uint64_t(1);
+    const uint64_t a = args.span[SPAN_A] + problem * JOIN64(args.stride_a) * element_size(DTYPE);
+    const uint64_t b = args.span[SPAN_B] + problem * JOIN64(args.stride_b) * element_size(DTYPE);
+    const epilogue e = load_epilogue(problem);
+    const uint thread = gl_LocalInvocationID.x;
+    /* Neighbours read neighbours: columns where B is plain, k where it is transposed. */
+    const uint j = TRANS_B != 0 ? thread / SLICES : thread % TILE_N;
+    const uint slice = TRANS_B != 0 ? thread % SLICES : thread / TILE_N;
+    const uint column = min(column0 + j, n - 1);
+
+    float sum[ROWS];
+    [[unroll]] for (uint i = 0; i < ROWS; i++)
+        sum[i] = 0.0;
+    for (uint k = slice; k < k_end; k += SLICES) {
+        float y = load_element(b, DTYPE, TRANS_B != 0 ? column * ldb + k : k * ldb + column);
+        [[unroll]] for (uint i = 0; i < ROWS; i++)
+            sum[i] += load_element(a, DTYPE, min(row0 + i, m - 1) * a_row + k * a_k) * y;
+    }
+    [[unroll]] for (uint i = 0; i < ROWS; i++)
+        parts[i * THREADS + j * SLICES + slice] = sum[i];
+    barrier();
+
+    for (uint item = thread; item < ROWS * TILE_N; item += THREADS) {
+        uint i = item / TILE_N, c = item % TILE_N;
+        float total = 0.0;
+        for (uint s = 0; s < SLICES; s++)
+            total += parts[i * THREADS + c * SLICES + s];
+        if (row0 + i < m && column0 + c < n)
+            finish_element(e, row0 + i, column0 + c, total);
+    }
+}
+#endif

@@ -8,11 +8,13 @@
  *              tiles 128 128 16 8 8, 64 64 16 4 4, 32 32 16 4 4
  *  gemm_mma    matrix units (CUDA sm_80), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K WARP_M WARP_N STAGES
  *              group 32 (TILE_M / WARP_M) (TILE_N / WARP_N), dynamic shared GEMM_MMA_SHARED;
- *              tiles 128 128 32 64 32 3, 64 64 32 32 32 3
+ *              tiles 128 256 32 64 64 4, 128 128 32 64 32 3, 64 64 32 32 32 3
  *  gemm_small  work-groups, m <= ROWS, B read once. DTYPE TRANS_B ROWS TILE_N THREADS; A's transposition by flags
- *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256, 32 64
- *  gemm_task   one task a group, for CPU devices (OpenCL: group 1; Vulkan: one subgroup of 8, A and B as texel views)
- *  gemm_task_small  the same for m <= 8 (OpenCL)
+ *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256 (CL, GLSL: 32 64)
+ *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
+ *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
+ *              DTYPE_D EXTRAS
+ *  gemm_task_small  the same for m <= 8 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K
  *
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants. */
@@ -275,24 +277,23 @@ static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_arg
 }
 
 /* The kernel for the problem, falling back to the general one where this build has no better one for the device. */
-static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, gemm_plan *plan, hal_kernel **kernel)
+static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
+                              hal_kernel **kernel, gemm_kernel *chosen)
 {
-    uint32_t without = 0;
     for (;;) {
-        gemm_kernel chosen;
-        hal_status status = hal_gemm_plan(hal_device_get_info(device), problem, without, plan, &chosen);
+        hal_status status = hal_gemm_plan(hal_device_get_info(device), problem, without, plan, chosen);
         if (status == HAL_OK) {
             status = hal_kernel_cached(device, &plan->spec, plan->constant_names, kernel);
         }
         bool absent = status == HAL_ERROR_UNAVAILABLE || status == HAL_ERROR_NOT_FOUND;
-        if (!absent || chosen == 0) {
+        if (!absent || *chosen == 0) {
             return status == HAL_OK ? status : hal_fail_prefix(status, "hal_gemm");
         }
-        without |= chosen;
+        without |= *chosen;
     }
 }
 
-static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc)
+static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
 {
     gemm_problem problem;
     gemm_plan plan;
@@ -302,7 +303,7 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc)
     if (status != HAL_OK || empty) {
         return status;
     }
-    status = plan_kernel(hal_cmdlist_device(list), &problem, &plan, &kernel);
+    status = plan_kernel(hal_cmdlist_device(list), &problem, without, &plan, &kernel, used);
     if (status != HAL_OK) {
         return status;
     }
@@ -324,16 +325,23 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc)
     return hal_cmd_dispatch(list, kernel, plan.grid, spans, GEMM_OPERANDS, &args, sizeof args);
 }
 
-hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)
+hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
 {
+    *used = 0;
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
-    if (status == HAL_OK && (status = record(list, desc)) != HAL_OK) {
+    if (status == HAL_OK && (status = record(list, desc, without, used)) != HAL_OK) {
         hal_recording *recording = list->recording; /* it must not finish without this command */
         if (recording && !recording->finished && recording->failed == HAL_OK) {
             recording->failed = status;
         }
     }
     return status;
+}
+
+hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)
+{
+    gemm_kernel used;
+    return hal_gemm_without(list, desc, 0, &used);
 }
 
 hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size)
@@ -353,10 +361,11 @@ hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc)
     gemm_problem problem;
     gemm_plan plan;
     hal_kernel *kernel = NULL;
+    gemm_kernel chosen;
     bool empty;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_gemm_prepare: device");
     if (status != HAL_OK || (status = resolve(desc, false, &problem, &empty)) != HAL_OK || empty) {
         return status;
     }
-    return plan_kernel(device, &problem, &plan, &kernel);
+    return plan_kernel(device, &problem, 0, &plan, &kernel, &chosen);
 }

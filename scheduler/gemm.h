@@ -38,9 +38,17 @@ typedef struct gemm_plan {
     uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
 } gemm_plan;
 
-/* The best plan for the device that does not need one of the kernels in `without` (bits of gemm_kernel). */
+#define GEMM_FEW_ROWS 8 /* up to here B is what costs time, and it is read once */
+
+/* Kernels that a plan can do without: the general one is always left. */
 typedef enum gemm_kernel { GEMM_KERNEL_TASK = 1, GEMM_KERNEL_MMA = 2, GEMM_KERNEL_SMALL = 4 } gemm_kernel;
+
+/* The best plan for the device without the kernels in `without` (bits of gemm_kernel); *chosen: the one it took, or 0.
+ */
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen);
+
+/* hal_gemm without some kernels; tests run every form of a kernel on every device with it. *used: the one taken. */
+hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used);
 
 #endif

@@ -78,10 +78,197 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     return HAL_OK;
 }
 
+/* One core's task in OpenCL C. B's block and the sums wait in local memory, which is to stay in the core's cache: the
+ * first shape that the device allows is taken. More rows to a tile mean that B is packed less often. */
+static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K"};
+    static const struct {
+        uint32_t n, k;
+    } blocks[] = {{64, 512}, {32, 128}, {16, 64}};
+    static const uint32_t rows[] = {258, 132, 66, 24};
+    const hal_dtype dtype = p->operands[GEMM_A].dtype;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        uint32_t tile_m = 0, tile_n = blocks[i].n, tile_k = blocks[i].k;
+        if (i == 0 && dtype != HAL_F32) {
+            tile_n *= 2; /* A is widened once for all columns of a tile */
+        }
+        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
+            uint64_t floats = (uint64_t)tile_n * (tile_k + rows[j]) + 6 * tile_k;
+            bool smaller_covers = j + 1 < sizeof rows / sizeof rows[0] && rows[j + 1] >= p->m;
+            if (floats * sizeof(float) > info->max_shared_memory || smaller_covers) {
+                continue;
+            }
+            tile_m = rows[j];
+            if ((uint64_t)groups(p->m, tile_m) * groups(p->n, tile_n) * p->batch >= 4 * (uint64_t)info->compute_units) {
+                break;
+            }
+        }
+        if (tile_m) {
+            const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, tile_m, tile_n, tile_k};
+            spec_start(plan, "gemm_task", constants, 6);
+            plan->constant_names = names;
+            plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, tile_m), p->batch);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
+static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M", "TILE_N",
+                                        "TILE_K", "WARP_M",  "WARP_N",  "STAGES"};
+    static const struct {
+        uint32_t m, n, k, warp_m, warp_n, stages;
+    } shapes[] = {{128, 256, 32, 64, 64, 4}, {128, 128, 32, 64, 32, 3}, {64, 64, 32, 32, 32, 3}};
+    const hal_dtype dtype = p->operands[GEMM_A].dtype;
+    if (!info->matrix_units || info->subgroup_size != 32 || dtype == HAL_F32 || p->k == 0) {
+        return false;
+    }
+    bool found = false;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        uint32_t threads = 32 * (shapes[i].m / shapes[i].warp_m) * (shapes[i].n / shapes[i].warp_n);
+        uint32_t shared = GEMM_MMA_SHARED(shapes[i].m, shapes[i].n, shapes[i].k, shapes[i].stages);
+        if (threads > info->max_group_size || shared > info->max_shared_memory) {
+            continue;
+        }
+        const uint32_t constants[] = {(uint32_t)dtype, p->trans_a,       p->trans_b,       shapes[i].m,     shapes[i].n,
+                                      shapes[i].k,     shapes[i].warp_m, shapes[i].warp_n, shapes[i].stages};
+        spec_start(plan, "gemm_mma", constants, 9);
+        plan->constant_names = names;
+        plan->spec.group[0] = threads;
+        plan->spec.dynamic_shared = shared;
+        plan->grid = HAL_GRID3(groups(p->n, shapes[i].n), groups(p->m, shapes[i].m), p->batch);
+        found = true;
+        if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
+            break;
+        }
+    }
+    return found;
+}
+
+static uint32_t few_rows(uint32_t m)
+{
+    return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8;
+}
+
+/* Few rows on a CPU device: wide tiles keep B's rows streaming. */
+static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "TRANS_B", "ROWS", "TILE_N", "TILE_K"};
+    static const uint32_t columns[] = {512, 128, 32};
+    const uint32_t rows = few_rows(p->m);
+    uint32_t tile_n = 0, tile_k = 0;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        if (2 * rows * columns[i] * sizeof(float) > info->max_shared_memory) {
+            continue;
+        }
+        tile_n = tile_k = columns[i];
+        if ((uint64_t)groups(p->n, tile_n) * p->batch >= 2 * (uint64_t)info->compute_units) {
+            break;
+        }
+    }
+    if (!tile_n) {
+        return false;
+    }
+    const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
+    spec_start(plan, "gemm_task_small", constants, 5);
+    plan->constant_names = names;
+    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, rows), p->batch);
+    return true;
+}
+
+/* Few rows on any other device. */
+static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "TRANS_B", "ROWS", "TILE_N", "THREADS"};
+    const uint32_t rows = few_rows(p->m), tile_n = 32;
+    uint32_t threads = 256;
+    if (threads > info->max_group_size || threads > info->max_group_dim[0] ||
+        threads * rows * sizeof(float) > info->max_shared_memory) {
+        threads = 64;
+    }
+    if (threads > info->max_group_size || threads > info->max_group_dim[0] ||
+        threads * rows * sizeof(float) > info->max_shared_memory) {
+        return false;
+    }
+    const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, threads};
+    spec_start(plan, "gemm_small", constants, 5);
+    plan->constant_names = names;
+    plan->spec.group[0] = threads;
+    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, rows), p->batch);
+    return true;
+}
+
+/* How an operand is seen as texels of 16 bytes: where the view starts, and whether rows start inside texels. */
+static bool view_operand(const hal_device_info *info, const gemm_operand *o, uint32_t batch, uint64_t *back,
+                         uint64_t *bytes, uint32_t *shift)
+{
+    const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
+    if (o->span.kind == HAL_SPAN_SLOT) {
+        return false; /* its address is not known until submit, and a view's is restricted */
+    }
+    *back = o->span.offset % info->view_alignment;
+    *bytes = *back + o->bytes;
+    *shift = *back % 16 != 0 || o->ld % texel != 0 || (batch > 1 && o->stride % texel != 0);
+    return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
+}
+
+/* One core's task in GLSL, where texels can be fetched without a branch. */
+static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
+                                        "SHIFT_A", "SHIFT_B", "DTYPE_D", "EXTRAS"};
+    const gemm_operand *o = p->operands;
+    uint64_t back[2], bytes[2];
+    uint32_t shift[2];
+    if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != 8 || info->max_group_size < 8 ||
+        p->k == 0 || !view_operand(info, &o[GEMM_A], p->batch, &back[0], &bytes[0], &shift[0]) ||
+        !view_operand(info, &o[GEMM_B], p->batch, &back[1], &bytes[1], &shift[1])) {
+        return false;
+    }
+    const hal_dtype dtype = o[GEMM_A].dtype;
+    const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
+    const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
+    uint32_t row_groups = dtype == HAL_F32 && p->m > 16 ? 4 : 1;
+    const uint32_t constants[] = {
+        (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
+        extras};
+    spec_start(plan, "gemm_task", constants, 8);
+    plan->constant_names = names;
+    plan->spec.group[0] = 8;
+    plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
+    plan->back_a = back[0];
+    plan->back_b = back[1];
+    plan->view_a = bytes[0];
+    plan->view_b = bytes[1];
+    plan->grid = HAL_GRID3(groups(p->n, columns), groups(p->m, 8 * row_groups), p->batch);
+    return true;
+}
+
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen)
 {
-    (void)without;
+    const bool few = problem->m <= GEMM_FEW_ROWS;
     *chosen = 0;
+    if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {
+        bool fits = info->max_view_elements ? plan_texel_task(info, problem, plan)
+                    : few                   ? plan_task_small(info, problem, plan)
+                                            : plan_task(info, problem, plan);
+        if (fits) {
+            *chosen = GEMM_KERNEL_TASK;
+            return HAL_OK;
+        }
+    }
+    if (few && !(without & GEMM_KERNEL_SMALL) && plan_small(info, problem, plan)) {
+        *chosen = GEMM_KERNEL_SMALL;
+        return HAL_OK;
+    }
+    if (!(without & GEMM_KERNEL_MMA) && plan_mma(info, problem, plan)) {
+        *chosen = GEMM_KERNEL_MMA;
+        return HAL_OK;
+    }
     return plan_tiled(info, problem, plan);
 }

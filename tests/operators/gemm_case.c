@@ -1,6 +1,8 @@
 /* gemm_case.c - see gemm_case.h. */
 #include "gemm_case.h"
 
+#include "gemm.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +153,12 @@ void case_print(const gemm_case *g)
 
 void case_run(gemm_case *g, fixture *f)
 {
+    case_run_without(g, f, 0);
+}
+
+void case_run_without(gemm_case *g, fixture *f, uint32_t without)
+{
+    gemm_kernel used;
     matrix *d = &g->matrices[AT_D];
     uint8_t *first = malloc(d->bytes);
     assert_non_null(first);
@@ -160,7 +168,8 @@ void case_run(gemm_case *g, fixture *f)
         if (turn) {
             OK(hal_cmd_fill(f->list, hal_whole(g->buffers[AT_D]), &poison, 1));
         }
-        hal_status status = hal_gemm(f->list, &desc);
+        hal_status status = hal_gemm_without(f->list, &desc, without, &used);
+        assert_false(used & without);
         if (status != HAL_OK) {
             case_print(g);
             print_error("%s: %s\n", hal_status_name(status), hal_last_error());

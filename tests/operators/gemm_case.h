@@ -65,6 +65,8 @@ void case_free(gemm_case *g);
 hal_gemm_desc case_desc(const gemm_case *g);
 /* Run it twice from fresh output bytes: both must give the same, which goes to matrices[AT_D]. */
 void case_run(gemm_case *g, fixture *f);
+/* The same without some of the kernels (bits of gemm_kernel), so that the general ones run on this device, too. */
+void case_run_without(gemm_case *g, fixture *f, uint32_t without);
 /* Compare matrices[AT_D] with the reference: within the error bound, or bit for bit; gaps untouched. */
 void case_check(const gemm_case *g, bool exact);
 void case_print(const gemm_case *g);

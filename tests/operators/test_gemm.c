@@ -1,6 +1,8 @@
 /* test_gemm.c - numerics of hal_gemm on the device that HAL_BACKEND names: sizes, layouts, dtypes, epilogues,
  * exactness, special values. */
 #include "test_gemm.h"
+
+#include "gemm.h"
 #include "gemm_case.h"
 
 #include <math.h>
@@ -12,7 +14,7 @@ static const uint64_t sizes[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 12
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 static void one_random(fixture *f, hal_dtype dtype, int trans, uint64_t m, uint64_t n, uint64_t k, bool exact,
-                       uint64_t *seed)
+                       uint32_t without, uint64_t *seed)
 {
     static const float exact_factors[] = {1.0f, -1.0f, 0.5f, 2.0f};
     gemm_case g;
@@ -24,7 +26,7 @@ static void one_random(fixture *f, hal_dtype dtype, int trans, uint64_t m, uint6
     }
     case_fill(&g, exact ? FILL_INTEGER : FILL_RANDOM, seed);
     case_upload(&g, f);
-    case_run(&g, f);
+    case_run_without(&g, f, without);
     case_check(&g, exact);
     case_free(&g);
 }
@@ -41,7 +43,7 @@ static void test_sizes(void **state)
             for (uint32_t round = 0; round < 2 * SIZES; round++) {
                 uint32_t shift = (uint32_t)trans + 4 * dtype + (round >= SIZES ? 7 : 0);
                 one_random(f, dtype, trans, sizes[round % SIZES], sizes[(round * 5 + shift) % SIZES],
-                           sizes[(round * 11 + 3 * shift) % SIZES], round & 1, &seed);
+                           sizes[(round * 11 + 3 * shift) % SIZES], round & 1, 0, &seed);
             }
         }
     }
@@ -55,8 +57,25 @@ static void test_few_rows(void **state)
     for (hal_dtype dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
         for (int trans = 0; trans < 4; trans++) {
             for (uint64_t m = 1; m <= 9; m += trans == 0 || trans == 2 ? 1 : 4) {
-                one_random(f, dtype, trans, m, 200 + random_below(&seed, 200), 300 + random_below(&seed, 300), m & 1,
+                one_random(f, dtype, trans, m, 200 + random_below(&seed, 200), 300 + random_below(&seed, 300), m & 1, 0,
                            &seed);
+            }
+        }
+    }
+}
+
+/* The kernels that the device's own choice passes over must be right on it, too. */
+static void test_general_kernels(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 21;
+    for (hal_dtype dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
+        for (int trans = 0; trans < 4; trans++) {
+            for (uint32_t round = 0; round < 4; round++) {
+                uint64_t m = round == 0 ? 1 + random_below(&seed, 8) : sizes[random_below(&seed, SIZES)];
+                uint32_t without = GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | (round & 2 ? GEMM_KERNEL_SMALL : 0);
+                one_random(f, dtype, trans, m, sizes[random_below(&seed, SIZES)], sizes[random_below(&seed, SIZES)],
+                           round & 1, without, &seed);
             }
         }
     }
@@ -68,8 +87,8 @@ static void test_large(void **state)
     fixture *f = *state;
     uint64_t seed = 5;
     for (hal_dtype dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
-        one_random(f, dtype, (int)dtype & 3, 150, 210, 1100 + dtype, false, &seed);
-        one_random(f, dtype, 0, 300, 132, 700, true, &seed);
+        one_random(f, dtype, (int)dtype & 3, 150, 210, 1100 + dtype, false, 0, &seed);
+        one_random(f, dtype, 0, 300, 132, 700, true, 0, &seed);
     }
 }
 
@@ -269,10 +288,11 @@ int main(void)
         return 77;
     }
     hal_device_destroy(probe.device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_few_rows),    cmocka_unit_test(test_large),
-        cmocka_unit_test(test_special_values), cmocka_unit_test(test_conversions), cmocka_unit_test(test_nan_row),
-        cmocka_unit_test(test_not_read),       cmocka_unit_test(test_empty),       cmocka_unit_test(test_long_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),           cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_general_kernels), cmocka_unit_test(test_large),
+                                       cmocka_unit_test(test_special_values),  cmocka_unit_test(test_conversions),
+                                       cmocka_unit_test(test_nan_row),         cmocka_unit_test(test_not_read),
+                                       cmocka_unit_test(test_empty),           cmocka_unit_test(test_long_sums)};
     int failed = cmocka_run_group_tests_name("gemm", tests, gemm_setup, gemm_teardown);
     failed += cmocka_run_group_tests_name("gemm rules", gemm_rules, gemm_setup, gemm_teardown);
     return failed != 0;
