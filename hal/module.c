@@ -216,15 +216,18 @@ hal_status hal_kernel_create_builtin(hal_device *device, const char *name, const
     *out = NULL;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     status = status == HAL_OK ? hal_device_usable(device) : status;
+    if (status == HAL_OK && !name) {
+        status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_kernel_create_builtin: name is NULL");
+    }
     if (status != HAL_OK) {
         return status;
     }
     size_t index = 0;
-    while (index < hal_builtin_count && (!name || strcmp(hal_builtins[index].name, name) != 0)) {
+    while (index < hal_builtin_count && strcmp(hal_builtins[index].name, name) != 0) {
         index++;
     }
     if (index == hal_builtin_count) {
-        return hal_fail(HAL_ERROR_NOT_FOUND, "no built-in kernel is named '%s'", name ? name : "(null)");
+        return hal_fail(HAL_ERROR_NOT_FOUND, "no built-in kernel is named '%s'", name);
     }
     pthread_mutex_lock(&device->builtin_lock);
     if (!device->builtins[index]) {
