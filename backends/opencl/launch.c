@@ -92,14 +92,15 @@ hal_status hal_opencl_launch_args(opencl_launch *launch, const void *args)
     return status;
 }
 
-hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3])
+hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3],
+                                     cl_event *event)
 {
     const hal_native_kernel *kernel = launch->kernel;
     const size_t *local = kernel->group;
     size_t global[3] = {grid[0] * local[0], grid[1] * local[1], grid[2] * local[2]};
     cl_uint dims = global[2] > 1 ? 3 : global[1] > 1 ? 2 : 1;
     cl_int code =
-        kernel->device->cl.EnqueueNDRangeKernel(queue, launch->handle, dims, NULL, global, local, 0, NULL, NULL);
+        kernel->device->cl.EnqueueNDRangeKernel(queue, launch->handle, dims, NULL, global, local, 0, NULL, event);
     if (code == CL_SUCCESS)
         return HAL_OK;
     return hal_opencl_fail(code, "clEnqueueNDRangeKernel", "%s with %u x %u x %u groups of %zu x %zu x %zu",
@@ -108,7 +109,7 @@ hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue que
 }
 
 hal_status hal_opencl_copy(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
-                           const hal_native_span *src)
+                           const hal_native_span *src, cl_event *event)
 {
     const opencl_driver *cl = &device->cl;
     const hal_native_memory *to = dst->memory, *from = src->memory;
@@ -117,12 +118,12 @@ hal_status hal_opencl_copy(hal_native_device *device, cl_command_queue queue, co
     cl_int code;
     if (to->host) {
         call = "clEnqueueReadBuffer";
-        code = cl->EnqueueReadBuffer(queue, from->mem, CL_FALSE, at, size, to->host + into, 0, NULL, NULL);
+        code = cl->EnqueueReadBuffer(queue, from->mem, CL_FALSE, at, size, to->host + into, 0, NULL, event);
     } else if (from->host) {
         call = "clEnqueueWriteBuffer";
-        code = cl->EnqueueWriteBuffer(queue, to->mem, CL_FALSE, into, size, from->host + at, 0, NULL, NULL);
+        code = cl->EnqueueWriteBuffer(queue, to->mem, CL_FALSE, into, size, from->host + at, 0, NULL, event);
     } else {
-        code = cl->EnqueueCopyBuffer(queue, from->mem, to->mem, at, into, size, 0, NULL, NULL);
+        code = cl->EnqueueCopyBuffer(queue, from->mem, to->mem, at, into, size, 0, NULL, event);
     }
     if (code == CL_SUCCESS)
         return HAL_OK;
@@ -130,10 +131,10 @@ hal_status hal_opencl_copy(hal_native_device *device, cl_command_queue queue, co
 }
 
 hal_status hal_opencl_fill(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
-                           uint32_t pattern, uint32_t pattern_size)
+                           uint32_t pattern, uint32_t pattern_size, cl_event *event)
 {
     cl_int code = device->cl.EnqueueFillBuffer(queue, dst->memory->mem, &pattern, pattern_size, (size_t)dst->offset,
-                                               (size_t)dst->size, 0, NULL, NULL);
+                                               (size_t)dst->size, 0, NULL, event);
     if (code == CL_SUCCESS)
         return HAL_OK;
     return hal_opencl_fail(code, "clEnqueueFillBuffer", "%llu bytes at offset %llu", (unsigned long long)dst->size,

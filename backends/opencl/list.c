@@ -133,17 +133,17 @@ static hal_status bind_late(hal_native_list *list, recorded *record, const hal_l
 }
 
 static hal_status submit_copy(hal_native_list *list, cl_command_queue queue, const hal_command *command,
-                              const hal_list_values *values)
+                              const hal_list_values *values, cl_event *event)
 {
     hal_native_span dst = resolve(&command->copy.dst, values), src = resolve(&command->copy.src, values);
-    return hal_opencl_copy(list->device, queue, &dst, &src);
+    return hal_opencl_copy(list->device, queue, &dst, &src, event);
 }
 
 static hal_status submit_fill(hal_native_list *list, cl_command_queue queue, const hal_command *command,
-                              const hal_list_values *values)
+                              const hal_list_values *values, cl_event *event)
 {
     hal_native_span dst = resolve(&command->fill.dst, values);
-    return hal_opencl_fill(list->device, queue, &dst, command->fill.pattern, command->fill.pattern_size);
+    return hal_opencl_fill(list->device, queue, &dst, command->fill.pattern, command->fill.pattern_size, event);
 }
 
 hal_status hal_opencl_list_submit(hal_native_list *list, hal_native_stream *stream, const hal_list_values *values)
@@ -155,18 +155,19 @@ hal_status hal_opencl_list_submit(hal_native_list *list, hal_native_stream *stre
     for (uint32_t i = 0; i < count && status == HAL_OK; i++) {
         recorded *record = &list->commands[i];
         const hal_command *command = record->command;
+        cl_event *event = i + 1 == count ? &stream->tail : NULL; /* saves the next mark a marker */
         switch (command->kind) {
         case HAL_COMMAND_DISPATCH:
             if (rebind && record->late)
                 status = bind_late(list, record, values);
             if (status == HAL_OK)
-                status = hal_opencl_launch_enqueue(&record->launch, stream->queue, command->dispatch.grid);
+                status = hal_opencl_launch_enqueue(&record->launch, stream->queue, command->dispatch.grid, event);
             break;
         case HAL_COMMAND_COPY:
-            status = submit_copy(list, stream->queue, command, values);
+            status = submit_copy(list, stream->queue, command, values, event);
             break;
         case HAL_COMMAND_FILL:
-            status = submit_fill(list, stream->queue, command, values);
+            status = submit_fill(list, stream->queue, command, values, event);
             break;
         }
     }

@@ -101,11 +101,13 @@ hal_status hal_opencl_launch_init(opencl_launch *launch, hal_native_kernel *kern
 void hal_opencl_launch_finish(opencl_launch *launch);
 hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span);
 hal_status hal_opencl_launch_args(opencl_launch *launch, const void *args);
-hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3]);
+/* `event` of these three is NULL unless the command's event is wanted. */
+hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3],
+                                     cl_event *event);
 hal_status hal_opencl_copy(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
-                           const hal_native_span *src);
+                           const hal_native_span *src, cl_event *event);
 hal_status hal_opencl_fill(hal_native_device *device, cl_command_queue queue, const hal_native_span *dst,
-                           uint32_t pattern, uint32_t pattern_size);
+                           uint32_t pattern, uint32_t pattern_size, cl_event *event);
 
 /* Wakes the threads that wait on a stream. Event callbacks hold a reference: they may come after the stream has gone.
  */
@@ -132,6 +134,7 @@ struct hal_native_stream {
     atomic_uint_fast64_t retired;   /* of these, known to be done */
     atomic_uint_fast64_t completed; /* point */
     uint64_t last_point;            /* marked */
+    cl_event tail;                  /* of the last command, if that ended a list and nothing followed */
     opencl_signal *signal;
     pthread_mutex_t lock; /* the ring of marks; `failed` */
     opencl_mark marks[OPENCL_MARKS];
@@ -143,7 +146,7 @@ struct hal_native_stream {
     uint64_t destroyed_kernels; /* the device's count when dead clones were last dropped */
 };
 
-/* Make room for `commands` more, waiting at most core->submit_timeout. */
+/* Make room for `commands` more that are about to be enqueued, waiting at most core->submit_timeout. */
 hal_status hal_opencl_stream_reserve(hal_native_stream *stream, uint32_t commands);
 /* Wait for one event: HAL_OK, HAL_TIMEOUT, or HAL_ERROR_DEVICE_LOST if its command failed. */
 hal_status hal_opencl_event_wait(hal_native_device *device, cl_event event, uint64_t timeout);

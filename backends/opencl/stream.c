@@ -178,6 +178,8 @@ void hal_opencl_stream_destroy(hal_native_stream *stream)
             hal_opencl_launch_finish(stream->launches[i]);
             hal_free(stream->launches[i]);
         }
+    if (stream->tail)
+        cl->ReleaseEvent(stream->tail);
     cl->ReleaseCommandQueue(stream->queue);
     pthread_mutex_destroy(&stream->lock);
     signal_release(stream->signal);
@@ -265,7 +267,7 @@ static hal_status dispatch(hal_native_stream *stream, const hal_command *command
     if (status == HAL_OK)
         status = hal_opencl_launch_args(launch, command->dispatch.args);
     if (status == HAL_OK)
-        status = hal_opencl_launch_enqueue(launch, stream->queue, command->dispatch.grid);
+        status = hal_opencl_launch_enqueue(launch, stream->queue, command->dispatch.grid, NULL);
     return status;
 }
 
@@ -278,10 +280,10 @@ hal_status hal_opencl_stream_execute(hal_native_stream *stream, const hal_comman
     case HAL_COMMAND_DISPATCH:
         return dispatch(stream, command);
     case HAL_COMMAND_COPY:
-        return hal_opencl_copy(stream->device, stream->queue, &command->copy.dst, &command->copy.src);
+        return hal_opencl_copy(stream->device, stream->queue, &command->copy.dst, &command->copy.src, NULL);
     case HAL_COMMAND_FILL:
         return hal_opencl_fill(stream->device, stream->queue, &command->fill.dst, command->fill.pattern,
-                               command->fill.pattern_size);
+                               command->fill.pattern_size, NULL);
     }
     return hal_fail(HAL_ERROR_BACKEND, "opencl: unknown command kind %d", (int)command->kind);
 }
@@ -371,8 +373,9 @@ static hal_status wait_mark(hal_native_stream *stream, uint64_t point, uint64_t 
 static hal_status add_mark(hal_native_stream *stream, uint64_t point)
 {
     const opencl_driver *cl = &stream->device->cl;
-    cl_event event = NULL;
-    cl_int code = cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &event);
+    cl_event event = stream->tail;
+    cl_int code = event ? CL_SUCCESS : cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &event);
+    stream->tail = NULL;
     if (code != CL_SUCCESS)
         return hal_opencl_fail(code, "clEnqueueMarkerWithWaitList", "point %llu", (unsigned long long)point);
     pthread_mutex_lock(&stream->lock);
@@ -413,6 +416,13 @@ static hal_status make_room(hal_native_stream *stream, uint32_t commands)
     return status;
 }
 
+static void drop_tail(hal_native_stream *stream)
+{
+    if (stream->tail)
+        stream->device->cl.ReleaseEvent(stream->tail);
+    stream->tail = NULL;
+}
+
 hal_status hal_opencl_stream_reserve(hal_native_stream *stream, uint32_t commands)
 {
     uint64_t pending = stream->enqueued - atomic_load_explicit(&stream->retired, memory_order_relaxed);
@@ -422,6 +432,7 @@ hal_status hal_opencl_stream_reserve(hal_native_stream *stream, uint32_t command
         if (status != HAL_OK)
             return status;
     }
+    drop_tail(stream);
     stream->enqueued += commands;
     return HAL_OK;
 }
@@ -473,6 +484,7 @@ hal_status hal_opencl_stream_wait_point(hal_native_stream *stream, hal_native_st
     hal_status status = mark_event(other, point, &event);
     if (!event)
         return status; /* passed meanwhile, or lost */
+    drop_tail(stream);
     cl_int code = cl->EnqueueBarrierWithWaitList(stream->queue, 1, &event, NULL);
     cl->ReleaseEvent(event);
     return code == CL_SUCCESS ? HAL_OK
@@ -510,6 +522,7 @@ hal_status hal_opencl_event_record(hal_native_event *event, hal_native_stream *s
 {
     const opencl_driver *cl = &event->device->cl;
     cl_event marker = NULL;
+    drop_tail(stream);
     cl_int code = cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (code != CL_SUCCESS)
         return hal_opencl_fail(code, "clEnqueueMarkerWithWaitList", "timestamp");
