@@ -143,7 +143,7 @@ static bool create_objects(bench_subject *subject)
     raw *self = subject->state;
     size_t arena = (size_t)BENCH_GROUPS * BENCH_MAX_STEPS * BENCH_SPACING;
     size_t uploads = (size_t)BENCH_MAX_UPLOADS * BENCH_UPLOAD_SIZE;
-    const unsigned non_blocking = 1, no_timing = 2;
+    const unsigned non_blocking = 1, no_timing = 2, mapped = 2;
     self->retained = check(subject, "cuDevicePrimaryCtxRetain", self->cu.context_retain(&self->context, self->device));
     return self->retained && check(subject, "cuCtxSetCurrent", self->cu.context_set(self->context)) &&
            check(subject, "cuModuleLoadData", self->cu.module_load(&self->module, bench_step_ptx)) &&
@@ -155,7 +155,7 @@ static bool create_objects(bench_subject *subject)
            check(subject, "cuMemAlloc", self->cu.alloc(&self->sinks, arena)) &&
            check(subject, "cuMemAlloc", self->cu.alloc(&self->uploads, uploads)) &&
            check(subject, "cuMemHostAlloc",
-                 self->cu.host_alloc((void **)&self->staging, arena > uploads ? arena : uploads, 0));
+                 self->cu.host_alloc((void **)&self->staging, arena > uploads ? arena : uploads, mapped));
 }
 
 static bool wait(bench_subject *subject)
