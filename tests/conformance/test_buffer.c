@@ -93,12 +93,11 @@ static void far_too_large(void **state)
     for (uint32_t turn = 0; turn < 3; turn++) {
         for (int k = 0; k < 3; k++) {
             hal_buffer *buffer = (hal_buffer *)&buffer;
-            hal_status status =
-                hal_buffer_create(conf_device, HAL_BUFFER(.size = UINT64_C(1) << 60, .memory = kinds[k]), &buffer);
+            EXPECT(HAL_ERROR_OUT_OF_MEMORY,
+                   hal_buffer_create(conf_device, HAL_BUFFER(.size = UINT64_C(1) << 60, .memory = kinds[k]), &buffer));
             assert_null(buffer);
-            if (status != HAL_ERROR_OUT_OF_MEMORY && status != HAL_ERROR_LIMIT)
-                fail_msg("2^60 bytes gave %s", hal_status_name(status));
-            EXPECT(status, hal_buffer_create(conf_device, HAL_BUFFER(.size = UINT64_MAX, .memory = kinds[k]), &buffer));
+            EXPECT(HAL_ERROR_OUT_OF_MEMORY,
+                   hal_buffer_create(conf_device, HAL_BUFFER(.size = UINT64_MAX, .memory = kinds[k]), &buffer));
         }
         hal_buffer *small = conf_buffer(conf_device, 4096);
         OK(conf_do_fill(hal_stream_cmdlist(stream), conf_shared("fill_index"), hal_whole(small), 1024, turn));
@@ -135,8 +134,8 @@ static void until_out_of_memory(void **state)
             hal_buffer_destroy(more[--count]);
         conf_check_u32(stream, first, 0, 1024, turn, 1);
     }
-    assert_int_equal(counts[1], counts[0]);
-    assert_int_equal(counts[2], counts[0]);
+    assert_true(counts[1] + 1 >= counts[0]); /* the first read took a staging area */
+    assert_int_equal(counts[2], counts[1]);
     hal_buffer_destroy(first);
     hal_kernel_destroy(fill);
     hal_stream_destroy(stream);

@@ -59,7 +59,7 @@ static void lowered_limits(void **state)
     assert_int_equal(info->max_buffer_size, 1048576);
     assert_int_equal(info->memory_size, 67108864);
     hal_buffer *buffer;
-    EXPECT(HAL_ERROR_LIMIT, hal_buffer_create(device, HAL_BUFFER(.size = 1048577), &buffer));
+    EXPECT(HAL_ERROR_OUT_OF_MEMORY, hal_buffer_create(device, HAL_BUFFER(.size = 1048577), &buffer));
     hal_device_destroy(device);
     const char *const wrong[] = {
         "group_size=1000000000",      "no_such=1",    "fp16=1", "group_size", "group_size=abc", "shared=-1",

@@ -44,7 +44,7 @@ static hal_status scenario(hal_device *device)
     return status;
 }
 
-/* Fail each in turn, until none is left to fail; after each the scenario succeeds on the same device. */
+/* Fail each in turn; after each the scenario succeeds on the same device. */
 static void fail_each(hal_fault fault, hal_status natural)
 {
     hal_device *device;
@@ -52,21 +52,27 @@ static void fail_each(hal_fault fault, hal_status natural)
     OK(scenario(device));
     hal_memory_stats before, after;
     OK(hal_device_memory_stats(device, &before));
-    uint64_t nth = 1;
-    for (; nth < 100; nth++) {
+    /* Where there is another way, a failure may be got round: then the scenario succeeds, and the next place counts. */
+    uint32_t failed = 0, passed = 0;
+    for (uint64_t nth = 1; nth < 100 && passed < 4; nth++) {
         OK(hal_device_inject_fault(device, fault, nth));
         hal_status status = scenario(device);
-        if (status == HAL_OK)
-            break;
+        if (status == HAL_OK) {
+            passed++;
+            continue;
+        }
+        passed = 0;
+        failed++;
         EXPECT(natural, status);
+        conf_expect_error("");
         OK(hal_device_inject_fault(device, fault, 0));
         OK(scenario(device));
         OK(hal_device_status(device));
     }
     OK(hal_device_inject_fault(device, fault, 0));
     OK(hal_device_memory_stats(device, &after));
-    print_message("%llu places to fail\n", (unsigned long long)(nth - 1));
-    assert_true(nth > 1 && nth < 100);
+    print_message("failed at %u places\n", failed);
+    assert_true(failed >= 2 && failed < 50);
     assert_int_equal(after.current, before.current); /* nothing was lost on the way */
     assert_int_equal(after.count, before.count);
     hal_device_destroy(device);

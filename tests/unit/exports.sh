@@ -7,7 +7,7 @@ shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$nm" -D --defined-only "$library" | awk '{print $3}' | sed 's/@.*//' | sort -u >"$work/exported"
-for folder; do cat "$folder"/*.h; done >"$work/headers"
+for folder; do grep -hv '#define' "$folder"/*.h; done >"$work/headers"
 tr '\n' ' ' <"$work/headers" | grep -o 'HAL_API [^;(]*(' | sed 's/.*[ *]\(hal_[a-z0-9_]*\)($/\1/' | sort -u >"$work/declared"
 [ -s "$work/declared" ] && [ -s "$work/exported" ]
 status=0
