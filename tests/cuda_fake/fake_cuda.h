@@ -5,6 +5,7 @@
  *   HAL_FAKE_CUDA_DEVICES   number of devices (1; 0: cuInit says that there is none)
  *   HAL_FAKE_CUDA_VERSION   of the driver (13000)
  *   HAL_FAKE_CUDA_MEMORY    bytes of each device (1 GiB)
+ *   HAL_FAKE_CUDA_REPORT    1: say at exit, on stderr, what was misused and what is still alive
  *   HAL_FAKE_CUDA_FAIL      FUNCTION:NTH:CODE,... the nth call of a function gives that CUresult */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H

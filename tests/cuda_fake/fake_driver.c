@@ -82,6 +82,13 @@ __attribute__((constructor)) static void read_environment(void)
     }
 }
 
+__attribute__((destructor)) static void report(void)
+{
+    if (number("HAL_FAKE_CUDA_REPORT", 0))
+        fprintf(stderr, "fake libcuda: %u misuses%s%s, %u objects alive\n", fake.errors,
+                fake.errors ? ", the last: " : "", fake.last_error, fake.live);
+}
+
 __attribute__((visibility("default"))) unsigned fake_cuda_errors(void)
 {
     pthread_mutex_lock(&fake_lock);

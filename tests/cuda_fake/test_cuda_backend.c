@@ -486,6 +486,10 @@ static int find_fake(void)
 int main(int argc, char **argv)
 {
     setenv("HAL_BACKEND", "cuda", 1);
+    /* A failed open lists the other backends' devices: leave their drivers out of it. */
+    setenv("VK_DRIVER_FILES", "/nonexistent", 1);
+    setenv("VK_ICD_FILENAMES", "/nonexistent", 1);
+    setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     if (argc == 2 && strcmp(argv[1], "--reason") == 0)
         return say_reason();
     setenv("HAL_FAKE_CUDA_DEVICES", "2", 0);
