@@ -1,7 +1,18 @@
 /* driver.c - load libOpenCL; name and translate its errors. */
 #include "driver.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
+
+/* Keep libOpenCL mapped once it has been loaded. It never unloads the drivers behind it, and each new start of it would
+ * leak what it knew about them. */
+static void pin(void *function)
+{
+    Dl_info info;
+    void *again = dladdr(function, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+    if (again)
+        dlclose(again);
+}
 
 hal_status hal_opencl_driver_open(opencl_driver *driver)
 {
@@ -26,6 +37,7 @@ hal_status hal_opencl_driver_open(opencl_driver *driver)
         hal_opencl_driver_close(driver);
         return hal_fail(HAL_ERROR_UNAVAILABLE, "opencl: library has no %s: OpenCL 1.2 or later is needed", missing);
     }
+    pin((void *)driver->GetPlatformIDs);
     return HAL_OK;
 }
 
