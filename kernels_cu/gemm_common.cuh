@@ -12,7 +12,7 @@
 
 struct GemmPlace {
     uint32_t row, column; /* of the tile's first element */
-    uint64_t problem;     /* of the batch */
+    uint32_t problem;     /* of the batch */
 };
 
 /* Neighbouring groups work on a band of tile rows, column by column, so that the groups that run at the same time share
@@ -29,13 +29,13 @@ __device__ __forceinline__ GemmPlace gemm_place(const hal_gemm_args &args, uint3
     GemmPlace place;
     place.row = (first + rest % height) * tile_m;
     place.column = rest / height * tile_n;
-    place.problem = (uint64_t)blockIdx.z + args.group_base[2];
+    place.problem = blockIdx.z + args.group_base[2];
     return place;
 }
 
 /* First element of a problem's matrix. */
 template <class BITS>
-__device__ __forceinline__ const BITS *gemm_operand(const void *base, const HAL_U32 (&stride)[2], uint64_t problem)
+__device__ __forceinline__ const BITS *gemm_operand(const void *base, const HAL_U32 (&stride)[2], uint32_t problem)
 {
     return (const BITS *)base + HAL_JOIN64(stride) * problem;
 }
@@ -51,7 +51,7 @@ struct GemmOutput {
     bool wide;                                              /* every operand can be moved four elements at a time */
 
     __device__ __forceinline__ GemmOutput(const hal_gemm_args &args, const void *c_, void *d_, const void *bias_,
-                                          const void *residual_, uint64_t problem)
+                                          const void *residual_, uint32_t problem)
         : bias(bias_), ldc(HAL_JOIN64(args.ldc)), ldd(HAL_JOIN64(args.ldd)), ldr(HAL_JOIN64(args.ldr)),
           alpha(args.k ? args.alpha : 0.0f), beta(args.beta), m(args.m), n(args.n),
           type_c(args.beta == 0.0f ? 0 : GEMM_DTYPE_C(args.flags)), type_d(GEMM_DTYPE_D(args.flags)),

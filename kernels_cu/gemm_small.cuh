@@ -161,7 +161,8 @@ __device__ __forceinline__ void gemm_small(GEMM_PARAMETERS)
 
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t tile = (blockIdx.x + args.group_base[0]) * TILE_N;
-    const uint64_t problem = (uint64_t)blockIdx.z + args.group_base[2], ldb = HAL_JOIN64(args.ldb);
+    const uint32_t problem = blockIdx.z + args.group_base[2];
+    const uint64_t ldb = HAL_JOIN64(args.ldb);
     const GemmRows<TYPE> rows(gemm_operand<typename TYPE::bits>(a, args.stride_a, problem), args);
     const typename TYPE::bits *from = gemm_operand<typename TYPE::bits>(b, args.stride_b, problem);
 

@@ -77,6 +77,7 @@ template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TI
 __device__ __forceinline__ void gemm_tile(GEMM_PARAMETERS)
 {
     const int THREADS = TILE_M / MICRO_M * (TILE_N / MICRO_N);
+    const int UNROLL = MICRO_M * MICRO_N >= 64 ? 1 : 4; /* two groups of 256 threads leave 128 registers */
     typedef GemmSlice<TYPE, !TRANS_A, TILE_M, TILE_K, THREADS> SliceA;
     typedef GemmSlice<TYPE, TRANS_B, TILE_N, TILE_K, THREADS> SliceB;
     const int SLICE_A = TILE_K * SliceA::ROW, SLICES = SLICE_A + TILE_K * SliceB::ROW;
@@ -85,6 +86,9 @@ __device__ __forceinline__ void gemm_tile(GEMM_PARAMETERS)
 
     const uint32_t thread = threadIdx.y * (TILE_N / MICRO_N) + threadIdx.x;
     const GemmPlace place = gemm_place(args, TILE_M, TILE_N);
+    __shared__ GemmPlace kept; /* for the epilogue: registers are short in between */
+    if (thread == 0)
+        kept = place;
     SliceA slice_a(gemm_operand<typename TYPE::bits>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row,
                    args.m, thread, shared);
     SliceB slice_b(gemm_operand<typename TYPE::bits>(b, args.stride_b, place.problem), HAL_JOIN64(args.ldb),
@@ -106,7 +110,7 @@ __device__ __forceinline__ void gemm_tile(GEMM_PARAMETERS)
             slice_b.fetch(left);
         }
         const float *row_a = shared + current + threadIdx.y * 4, *row_b = shared + current + SLICE_A + threadIdx.x * 4;
-#pragma unroll 2
+#pragma unroll(UNROLL)
         for (int k = 0; k < TILE_K; k++) {
             float part_a[MICRO_M], part_b[MICRO_N];
             gemm_take<TILE_M>(part_a, row_a + k * SliceA::ROW);
@@ -124,9 +128,11 @@ __device__ __forceinline__ void gemm_tile(GEMM_PARAMETERS)
         __syncthreads();
     }
 
+    if (args.k == 0)
+        __syncthreads();
     /* Through this thread's own part of shared memory, four rows at a time: registers cannot be indexed at run time,
      * and one epilogue in a loop is a tenth of the code of one for each sum. */
-    const GemmOutput output(args, c, d, bias, residual, place.problem);
+    const GemmOutput output(args, c, d, bias, residual, kept.problem);
     const int FOURS = MICRO_N / 4;
     float4 *held = (float4 *)shared + thread;
 #pragma unroll 1
@@ -142,8 +148,8 @@ __device__ __forceinline__ void gemm_tile(GEMM_PARAMETERS)
         for (uint32_t i = 0; i < 4 * FOURS; i++) {
             const float4 four = held[i * THREADS];
             float value[4] = {four.x, four.y, four.z, four.w};
-            output.finish(place.row + threadIdx.y * 4 + gemm_spread<TILE_M, MICRO_M>(first + i / FOURS),
-                          place.column + threadIdx.x * 4 + gemm_spread<TILE_N, MICRO_N>(i % FOURS * 4), value);
+            output.finish(kept.row + threadIdx.y * 4 + gemm_spread<TILE_M, MICRO_M>(first + i / FOURS),
+                          kept.column + threadIdx.x * 4 + gemm_spread<TILE_N, MICRO_N>(i % FOURS * 4), value);
         }
     }
 }

@@ -1,0 +1,30 @@
+# Assemble each of FILES ("|"-separated PTX) with PTXAS for TARGET. A warning is an error, and so are spills, stack frames and
+# double precision. Prints registers and shared memory of each entry.
+set(bad 0)
+string(REPLACE "|" ";" files "${FILES}")
+foreach(file IN LISTS files)
+  if(file STREQUAL "")
+    continue()
+  endif()
+  execute_process(
+    COMMAND ${PTXAS} -v -O3 --warning-as-error --warn-on-spills --warn-on-local-memory-usage
+            --warn-on-double-precision-use -arch=${TARGET} -o /dev/null ${file}
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(REGEX MATCHALL "Compiling entry function '[^']*'" entries "${output}")
+  list(LENGTH entries count)
+  if(NOT result EQUAL 0)
+    message("${file}: ptxas -arch=${TARGET} failed (${result}):\n${output}")
+    math(EXPR bad "${bad} + 1")
+  elseif(count EQUAL 0)
+    message("${file}: no entry was compiled:\n${output}")
+    math(EXPR bad "${bad} + 1")
+  elseif(output MATCHES "(^|[^0-9])[1-9][0-9]* bytes (stack frame|spill)")
+    message("${file}: an entry spills or has a stack:\n${output}")
+    math(EXPR bad "${bad} + 1")
+  else()
+    message("${file}: ${count} entries for ${TARGET}\n${output}")
+  endif()
+endforeach()
+if(bad)
+  message(FATAL_ERROR "${bad} files do not assemble cleanly for ${TARGET}")
+endif()
