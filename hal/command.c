@@ -194,6 +194,7 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
         }
     }
     if (list->recording) {
+        list->recording->last_is_dispatch = true;
         list->recording->last_count = list->recording->commands.count - list->recording->last_first;
     }
     return status;
@@ -216,6 +217,7 @@ static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid,
     }
     if (!grid.x || !grid.y || !grid.z) {
         if (list->recording) {
+            list->recording->last_is_dispatch = true; /* of no commands */
             list->recording->last_count = 0;
         }
         return HAL_OK;
@@ -262,6 +264,10 @@ static hal_status add_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_of
     }
     if (index >= HAL_MAX_SLOTS) {
         return hal_fail(HAL_ERROR_LIMIT, "hal_cmd_scalar: index %u; a list has %d scalars", index, HAL_MAX_SLOTS);
+    }
+    if (!recording->last_is_dispatch) {
+        return hal_fail(HAL_ERROR_INVALID_STATE, "hal_cmd_scalar: the last command of list '%s' is no dispatch",
+                        list->object.label);
     }
     for (uint32_t i = 0; i < recording->last_count; i++) {
         uint32_t command = recording->last_first + i;
@@ -480,13 +486,13 @@ static hal_status download_locked(hal_stream *stream, hal_told *told, void *targ
     return HAL_OK;
 }
 
-hal_status hal_cmd_download(hal_cmdlist *list, void *target, hal_span source)
+static hal_status download(hal_cmdlist *list, void *target, hal_span source)
 {
     hal_status status = check_list(list);
     if (status == HAL_OK && list->recording) {
         status =
-            hal_fail(HAL_ERROR_UNSUPPORTED, "download: list '%s' is recorded; download on the stream after its submit",
-                     list->object.label);
+            hal_fail(HAL_ERROR_INVALID_STATE,
+                     "download: list '%s' is recorded; download on the stream after its submit", list->object.label);
     }
     hal_told told = {.command = {.kind = HAL_COMMAND_COPY, .label = "download"}, .access = {HAL_READ}};
     status = status == HAL_OK ? resolve(list, &source, "download source", &told) : status;
@@ -500,6 +506,11 @@ hal_status hal_cmd_download(hal_cmdlist *list, void *target, hal_span source)
     status = download_locked(list->stream, &told, target);
     pthread_mutex_unlock(&list->stream->lock);
     return status;
+}
+
+hal_status hal_cmd_download(hal_cmdlist *list, void *target, hal_span source)
+{
+    return noted(list, download(list, target, source));
 }
 
 static hal_status event_command(hal_cmdlist *list, hal_event *event, bool is_wait)

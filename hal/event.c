@@ -204,14 +204,15 @@ static hal_status wait_gate(hal_event *event, uint64_t timeout)
 {
     hal_device *device = event->object.device;
     uint64_t deadline = hal_deadline(hal_now(), timeout);
-    struct timespec until = hal_timespec(deadline);
     pthread_mutex_lock(&device->lock);
-    while (!atomic_load(&event->open) && hal_now() < deadline) {
-        pthread_cond_timedwait(&device->moved, &device->lock, &until);
+    while (!atomic_load(&event->open) && !atomic_load(&device->lost) && hal_now() < deadline) {
+        hal_wait_moved_locked(device, deadline);
     }
     pthread_mutex_unlock(&device->lock);
-    return atomic_load(&event->open) ? HAL_OK
-                                     : hal_fail(HAL_TIMEOUT, "gate '%s' has not been signalled", event->object.label);
+    hal_status status = hal_device_usable(device);
+    return status != HAL_OK || atomic_load(&event->open)
+               ? status
+               : hal_fail(HAL_TIMEOUT, "gate '%s' has not been signalled", event->object.label);
 }
 
 hal_status hal_event_wait(hal_event *event, uint64_t timeout)

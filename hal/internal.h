@@ -245,6 +245,7 @@ void hal_drain(hal_device *device, uint64_t timeout);
 hal_status hal_stream_mark_locked(hal_stream *stream, uint64_t *point);
 hal_status hal_stream_wait_until(hal_stream *stream, uint64_t point, uint64_t timeout);
 bool hal_stream_passed(hal_stream *stream, uint64_t point);
+void hal_wait_moved_locked(hal_device *device, uint64_t deadline);
 hal_status hal_stream_execute_locked(hal_stream *stream, const hal_command *command);
 /* Later work on `stream` waits for `other` to pass `point`. */
 hal_status hal_stream_follow_locked(hal_stream *stream, hal_stream *other, uint64_t point, const char *label);

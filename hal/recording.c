@@ -69,6 +69,7 @@ hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told)
     if (!command || !part || (told->span_count && (!spans || !accesses)) || (args_size && !args)) {
         return no_memory(list);
     }
+    recording->last_is_dispatch = false; /* the caller says so when all parts of a dispatch are in */
     *command = told->command;
     *part = (hal_part){recording->spans.count - told->span_count, recording->args.count - args_size,
                        recording->accesses.count - told->span_count, told->span_count, told->upload};
@@ -125,7 +126,7 @@ hal_status hal_recording_event(hal_cmdlist *list, hal_event *event, bool is_wait
     segment->event = event;
     segment->event_is_wait = is_wait;
     segment->count = recording->commands.count - segment->first;
-    recording->last_count = 0;
+    recording->last_is_dispatch = false;
     return open_segment(list) ? HAL_OK : no_memory(list);
 }
 

@@ -60,20 +60,29 @@ bool hal_stream_passed(hal_stream *stream, uint64_t point)
     return completed >= point;
 }
 
+/* Sleep until something moves. Not for long: a device is lost without a signal, since whoever notices may hold locks.
+ */
+void hal_wait_moved_locked(hal_device *device, uint64_t deadline)
+{
+    uint64_t slice = hal_deadline(hal_now(), HAL_MILLISECONDS(50));
+    struct timespec until = hal_timespec(deadline < slice ? deadline : slice);
+    pthread_cond_timedwait(&device->moved, &device->lock, &until);
+}
+
 /* Wait until the backend knows `point`: something holds the stream back. */
 static hal_status wait_issued(hal_stream *stream, uint64_t point, uint64_t deadline)
 {
     hal_device *device = stream->object.device;
-    hal_status status = HAL_OK;
-    struct timespec until = hal_timespec(deadline);
     pthread_mutex_lock(&device->lock);
-    while (atomic_load(&stream->issued) < point && status == HAL_OK && !atomic_load(&device->lost)) {
-        if (hal_now() >= deadline || pthread_cond_timedwait(&device->moved, &device->lock, &until) != 0) {
-            status = hal_now() >= deadline ? HAL_TIMEOUT : HAL_OK;
-        }
+    while (atomic_load(&stream->issued) < point && !atomic_load(&device->lost) && hal_now() < deadline) {
+        hal_wait_moved_locked(device, deadline);
     }
     pthread_mutex_unlock(&device->lock);
-    return status == HAL_OK ? status
+    if (atomic_load(&stream->issued) >= point) {
+        return HAL_OK;
+    }
+    hal_status status = hal_device_usable(device);
+    return status != HAL_OK ? status
                             : hal_fail(HAL_TIMEOUT,
                                        "stream '%s' is held back by a gate or stream that has not passed; "
                                        "hal_device_stall_report() names it",
