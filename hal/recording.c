@@ -102,7 +102,7 @@ static hal_segment *open_segment(hal_cmdlist *list)
     hal_segment *segment = hal_array_add(&list->object.device->core, &recording->segments, 1, sizeof *segment);
     if (segment) {
         memset(segment, 0, sizeof *segment);
-        segment->first = recording->commands.count;
+        segment->first = recording->segments.count == 1 ? 0 : recording->commands.count;
     }
     return segment;
 }
@@ -183,9 +183,6 @@ static hal_status cut_segments(hal_cmdlist *list)
         return no_memory(list);
     }
     hal_segment *last = segment_at(recording, recording->segments.count - 1);
-    if (recording->segments.count == 1 && !last->event) {
-        last->first = 0;
-    }
     last->count = recording->commands.count - last->first;
     hal_array old = recording->segments;
     recording->segments = (hal_array){NULL, 0, 0};
