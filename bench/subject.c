@@ -89,7 +89,8 @@ bool bench_subject_check(bench_subject *subject)
 void *bench_driver_open(bench_subject *subject, const char *variable, const char *name)
 {
     const char *instead = getenv(variable);
-    void *library = dlopen(instead && *instead ? instead : name, RTLD_NOW | RTLD_LOCAL);
+    /* It stays mapped: drivers leave threads and exit handlers behind. */
+    void *library = dlopen(instead && *instead ? instead : name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         bench_subject_fail(subject, "%s: %s", subject->api->name, dlerror());
     return library;
