@@ -114,7 +114,7 @@ void cuda_kernel_destroy(hal_native_kernel *kernel);
 
 /* CUDA C to a cubin for the device, through NVRTC and the cache. *cubin is malloc'ed. */
 hal_status cuda_nvrtc_load(hal_native_device *device);
-void cuda_nvrtc_unload(cuda_nvrtc *nvrtc);
+void cuda_nvrtc_free(cuda_nvrtc *nvrtc);
 hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module *module, const hal_kernel_desc *desc,
                               void **cubin, size_t *size);
 

@@ -173,7 +173,7 @@ static void device_close(hal_native_device *device)
 {
     if (!device)
         return;
-    cuda_nvrtc_unload(device->nvrtc);
+    cuda_nvrtc_free(device->nvrtc);
     if (device->context)
         cuda_check_destroy(device, device->driver.cuDevicePrimaryCtxRelease_v2(device->handle),
                            "cuDevicePrimaryCtxRelease_v2");

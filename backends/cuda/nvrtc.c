@@ -30,11 +30,9 @@ static bool resolve(cuda_nvrtc *nvrtc)
 #undef FIND
 }
 
-void cuda_nvrtc_unload(cuda_nvrtc *nvrtc)
+void cuda_nvrtc_free(cuda_nvrtc *nvrtc)
 {
-    if (!nvrtc)
-        return;
-    hal_library_close(nvrtc->library);
+    /* The library stays loaded: each loading costs it memory that closing does not give back. */
     hal_free(nvrtc);
 }
 
@@ -48,13 +46,14 @@ static hal_status load_locked(hal_native_device *device)
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "cuda: no host memory for NVRTC");
     nvrtc->library = hal_library_open(named && *named ? chosen : usual);
     if (!nvrtc->library) {
-        cuda_nvrtc_unload(nvrtc);
+        cuda_nvrtc_free(nvrtc);
         return hal_fail_prefix(HAL_ERROR_UNSUPPORTED,
                                "cuda: CUDA C needs NVRTC, which was not found; install it, name it in "
                                "HAL_NVRTC_LIBRARY, or give cuda_ptx or cuda_cubin");
     }
     if (!resolve(nvrtc)) {
-        cuda_nvrtc_unload(nvrtc);
+        hal_library_close(nvrtc->library);
+        cuda_nvrtc_free(nvrtc);
         return hal_fail(HAL_ERROR_UNSUPPORTED, "cuda: the NVRTC library is older than 11.1 or not complete: update it");
     }
     device->nvrtc = nvrtc;

@@ -370,6 +370,44 @@ static void test_no_nvrtc(void **state)
     cuda_close(device);
 }
 
+/* The real NVRTC where there is one; its cubin is for the fake device, which runs the C function of that name. */
+static void test_nvrtc(void **state)
+{
+    (void)state;
+    static const char source[] = "struct args { unsigned n, base; };\n"
+                                 "extern \"C\" __global__ void fill_index(unsigned *out, args a)\n"
+                                 "{ if (threadIdx.x < a.n) out[threadIdx.x] = a.base + THIRD; }\n";
+    hal_module *module;
+    hal_kernel *kernel;
+    hal_device *device = cuda_open();
+    hal_status status =
+        hal_module_create(device, HAL_MODULE(.cuda_c = source, .options = "-cl-mad-enable -lineinfo"), &module);
+    if (status == HAL_ERROR_UNSUPPORTED) {
+        print_message("no NVRTC here: %s\n", hal_last_error());
+        cuda_close(device);
+        skip();
+    }
+    OK(status);
+    hal_kernel_desc desc = {.struct_size = sizeof desc,
+                            .binding_count = 1,
+                            .args_size = 8,
+                            .bindings = {HAL_WRITE},
+                            .group = {64, 1, 1},
+                            .constants = &(hal_constant){"THIRD", 0, 9},
+                            .constant_count = 1};
+    for (int i = 0; i < 2; i++) { /* compiled, then from the cache */
+        OK(hal_kernel_create(module, "fill_index", &desc, &kernel));
+        hal_kernel_destroy(kernel);
+    }
+    EXPECT(HAL_ERROR_NOT_FOUND, hal_kernel_create(module, "other", &desc, &kernel));
+    cuda_expect_error("extern \"C\"");
+    desc.constant_count = 0;
+    EXPECT(HAL_ERROR_COMPILE, hal_kernel_create(module, "fill_index", &desc, &kernel));
+    cuda_expect_error("identifier \"THIRD\" is undefined");
+    hal_module_destroy(module);
+    cuda_close(device);
+}
+
 /* -- queues -------------------------------------------------------------------------------------------------------- */
 
 /* A full queue is waited for with a deadline, and nothing is lost. */
@@ -496,13 +534,13 @@ int main(int argc, char **argv)
     if (find_fake() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_absent),        cmocka_unit_test(test_no_such_index),
-        cmocka_unit_test(test_info),          cmocka_unit_test(test_context_of_caller),
-        cmocka_unit_test(test_variants),      cmocka_unit_test(test_wrong_parameters),
-        cmocka_unit_test(test_images),        cmocka_unit_test(test_no_nvrtc),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_steady_state),  cmocka_unit_test(test_import_twice),
-        cmocka_unit_test(test_sticky),
+        cmocka_unit_test(test_absent),       cmocka_unit_test(test_no_such_index),
+        cmocka_unit_test(test_info),         cmocka_unit_test(test_context_of_caller),
+        cmocka_unit_test(test_variants),     cmocka_unit_test(test_wrong_parameters),
+        cmocka_unit_test(test_images),       cmocka_unit_test(test_no_nvrtc),
+        cmocka_unit_test(test_nvrtc),        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_full_queue),   cmocka_unit_test(test_steady_state),
+        cmocka_unit_test(test_import_twice), cmocka_unit_test(test_sticky),
     };
     int failed = cmocka_run_group_tests_name("cuda backend", tests, NULL, NULL);
     failed += cuda_test_lists();
