@@ -39,6 +39,7 @@ typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_GEMM }
 typedef struct bench_row {
     bench_kind kind;
     char backend[16], device[128];
+    uint32_t index; /* of the device in its backend */
     char label[40]; /* overhead, replay: the case; gemm: which projection, or "gemm" */
     bool failed;    /* a wrong result, or the device failed; `note` says what */
     char note[512]; /* also: why there is no control, or why nothing was measured */

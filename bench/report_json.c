@@ -103,6 +103,7 @@ static cJSON *row_item(const bench_row *row)
     cJSON_AddStringToObject(item, "kind", bench_kind_name(row->kind));
     cJSON_AddStringToObject(item, "backend", row->backend);
     cJSON_AddStringToObject(item, "device", row->device);
+    put(item, "index", row->index);
     if (row->kind == BENCH_ROW_GEMM)
         put_gemm_row(item, row);
     else

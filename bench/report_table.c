@@ -9,7 +9,7 @@ enum { MAX_QUESTIONS = 64 };
 
 static bool of_device(const bench_row *row, const bench_device *device)
 {
-    return !strcmp(row->backend, device->info.backend) && !strcmp(row->device, device->info.name);
+    return !strcmp(row->backend, device->info.backend) && row->index == device->info.index;
 }
 
 static bool measured(const bench_row *row)

@@ -23,6 +23,7 @@ bench_row *bench_row_add(bench_run *run, bench_kind kind, const bench_device *de
     row->kind = kind;
     snprintf(row->backend, sizeof row->backend, "%s", device->info.backend);
     snprintf(row->device, sizeof row->device, "%s", device->info.name);
+    row->index = device->info.index;
     snprintf(row->label, sizeof row->label, "%s", label);
     double *const figures[] = {&row->libhal_ns,  &row->raw_ns,          &row->ratio,        &row->ratio_low,
                                &row->ratio_high, &row->libhal_total_ns, &row->raw_total_ns, &row->total_ratio,

@@ -59,6 +59,7 @@ json)
     need_device
     expect 0 --quick --json "$folder/all.json" --html "$folder/all.html"
     "$check" "$folder/all.json" overhead replay gemm || die "the JSON is not right"
+    grep -q '^comparison' "$folder/out" || die "no comparison at the end"
     grep -q '</html>' "$folder/all.html" || die "the page is not complete"
     if grep -Eq '(src|href)=' "$folder/all.html"; then die "the page needs something outside itself"; fi
     expect 0 overhead --quick --json -
