@@ -51,13 +51,35 @@ static hal_status bind_offset(opencl_launch *launch, uint32_t index, const hal_n
     return status;
 }
 
-static hal_status bind_plain(opencl_launch *launch, uint32_t index, const hal_native_span *span)
+/* The view of a span, with a reference for the caller. */
+static hal_status find_view(const hal_native_span *span, opencl_argument *recent, opencl_view **view)
+{
+    if (!recent)
+        return hal_opencl_view_acquire(span->memory, span->offset, span->size, view);
+    uint64_t id = span->memory->id, hash = (id + span->offset / 64 + span->size) * 0x9e3779b97f4a7c15u;
+    opencl_argument *slot = &recent[(hash >> 32) % OPENCL_RECENT_VIEWS];
+    if (slot->id != id || slot->offset != span->offset || slot->size != span->size) {
+        opencl_view *fresh;
+        hal_status status = hal_opencl_view_acquire(span->memory, span->offset, span->size, &fresh);
+        if (status != HAL_OK)
+            return status;
+        if (slot->view)
+            hal_opencl_view_release(slot->view);
+        *slot = (opencl_argument){id, span->offset, span->size, fresh};
+    }
+    *view = slot->view;
+    atomic_fetch_add_explicit(&slot->view->references, 1, memory_order_relaxed);
+    return HAL_OK;
+}
+
+static hal_status bind_plain(opencl_launch *launch, uint32_t index, const hal_native_span *span,
+                             opencl_argument *recent)
 {
     opencl_argument *held = &launch->arguments[index];
     opencl_view *view = NULL;
     hal_status status = HAL_OK;
     if (span->offset)
-        status = hal_opencl_view_acquire(span->memory, span->offset, span->size, &view);
+        status = find_view(span, recent, &view);
     if (status != HAL_OK)
         return status;
     status = set_argument(launch, index, sizeof(cl_mem), view ? &view->mem : &span->memory->mem);
@@ -67,7 +89,8 @@ static hal_status bind_plain(opencl_launch *launch, uint32_t index, const hal_na
     return status;
 }
 
-hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span)
+hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span,
+                                  opencl_argument *recent)
 {
     const opencl_argument *held = &launch->arguments[index];
     bool same = held->id == span->memory->id && held->offset == span->offset;
@@ -76,7 +99,7 @@ hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const h
     /* The whole memory stands for every span at its start, whatever the size. */
     if (same && (span->offset == 0 || held->size == span->size))
         return HAL_OK;
-    return bind_plain(launch, index, span);
+    return bind_plain(launch, index, span, recent);
 }
 
 hal_status hal_opencl_launch_args(opencl_launch *launch, const void *args)

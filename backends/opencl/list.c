@@ -52,7 +52,7 @@ static hal_status record_dispatch(recorded *record)
     hal_status status = hal_opencl_launch_init(&record->launch, command->dispatch.kernel);
     for (uint32_t i = 0; i < command->dispatch.span_count && status == HAL_OK; i++)
         if (command->dispatch.spans[i].memory)
-            status = hal_opencl_launch_bind(&record->launch, i, &command->dispatch.spans[i]);
+            status = hal_opencl_launch_bind(&record->launch, i, &command->dispatch.spans[i], NULL);
     if (status == HAL_OK)
         status = hal_opencl_launch_args(&record->launch, command->dispatch.args);
     record->late = has_slots(command) || record->scalar_count;
@@ -119,7 +119,7 @@ static hal_status bind_late(hal_native_list *list, recorded *record, const hal_l
     for (uint32_t i = 0; i < command->dispatch.span_count && status == HAL_OK; i++)
         if (!command->dispatch.spans[i].memory) {
             hal_native_span span = resolve(&command->dispatch.spans[i], values);
-            status = hal_opencl_launch_bind(&record->launch, i, &span);
+            status = hal_opencl_launch_bind(&record->launch, i, &span, NULL);
         }
     if (status != HAL_OK || !record->scalar_count)
         return status;

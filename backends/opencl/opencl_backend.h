@@ -81,7 +81,9 @@ struct hal_native_kernel {
 
 void hal_opencl_kernel_release(hal_native_kernel *kernel);
 
-/* What one argument of a launch is set to. id 0: nothing yet. */
+#define OPENCL_RECENT_VIEWS 64
+
+/* What one argument of a launch is set to, or a view that a stream used lately. id 0: nothing yet. */
 typedef struct opencl_argument {
     uint64_t id, offset, size;
     opencl_view *view; /* NULL where the whole memory is bound */
@@ -99,7 +101,9 @@ typedef struct opencl_launch {
 
 hal_status hal_opencl_launch_init(opencl_launch *launch, hal_native_kernel *kernel);
 void hal_opencl_launch_finish(opencl_launch *launch);
-hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span);
+/* `recent` is NULL, or a stream's table of OPENCL_RECENT_VIEWS that spares the memory's lock. */
+hal_status hal_opencl_launch_bind(opencl_launch *launch, uint32_t index, const hal_native_span *span,
+                                  opencl_argument *recent);
 hal_status hal_opencl_launch_args(opencl_launch *launch, const void *args);
 /* `event` of these three is NULL unless the command's event is wanted. */
 hal_status hal_opencl_launch_enqueue(opencl_launch *launch, cl_command_queue queue, const uint32_t grid[3],
@@ -139,7 +143,8 @@ struct hal_native_stream {
     pthread_mutex_t lock; /* the ring of marks; `failed` */
     opencl_mark marks[OPENCL_MARKS];
     uint32_t first_mark, mark_count;
-    cl_int failed; /* the code of the event that failed, else 0 */
+    cl_int failed;                               /* the code of the event that failed, else 0 */
+    opencl_argument recent[OPENCL_RECENT_VIEWS]; /* by a hash of the span */
     opencl_launch *latest;
     opencl_launch **launches; /* open addressing by kernel; capacity is a power of two */
     uint32_t launch_count, launch_capacity;

@@ -178,6 +178,9 @@ void hal_opencl_stream_destroy(hal_native_stream *stream)
             hal_opencl_launch_finish(stream->launches[i]);
             hal_free(stream->launches[i]);
         }
+    for (uint32_t i = 0; i < OPENCL_RECENT_VIEWS; i++)
+        if (stream->recent[i].view)
+            hal_opencl_view_release(stream->recent[i].view);
     if (stream->tail)
         cl->ReleaseEvent(stream->tail);
     cl->ReleaseCommandQueue(stream->queue);
@@ -263,7 +266,7 @@ static hal_status dispatch(hal_native_stream *stream, const hal_command *command
         stream->latest = launch;
     }
     for (uint32_t i = 0; i < command->dispatch.span_count && status == HAL_OK; i++)
-        status = hal_opencl_launch_bind(launch, i, &command->dispatch.spans[i]);
+        status = hal_opencl_launch_bind(launch, i, &command->dispatch.spans[i], stream->recent);
     if (status == HAL_OK)
         status = hal_opencl_launch_args(launch, command->dispatch.args);
     if (status == HAL_OK)
