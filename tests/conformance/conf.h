@@ -129,6 +129,7 @@ int conf_test_stress(void);
 /* What a child started by conf_run_self does; its exit status. */
 int conf_child(const char *argument);
 int conf_child_compile(void);
+int conf_child_cycles(void);
 
 /* Before and after each case: a deadline, so that a hang ends the run at the case that hangs. */
 int conf_case_setup(void **state);

@@ -247,6 +247,48 @@ static void span_offsets(void **state)
     hal_stream_destroy(stream);
 }
 
+/* A span that Vulkan reads through a typed view: at once, by a list with slots, and where it may start. */
+static void views(void **state)
+{
+    (void)state;
+    const hal_device_info *info = hal_device_get_info(conf_device);
+    hal_module *module;
+    hal_kernel *kernel;
+    hal_kernel_desc desc = conf_kernel_desc("view_copy");
+    desc.views[0] = HAL_VIEW_R32UI;
+    OK(conf_module(conf_device, "view_copy", &module));
+    /* CUDA has no views: its plain copy is the same program. */
+    const char *entry = is("cuda") ? "copy_u32" : "view_copy";
+    OK(hal_kernel_create(module, entry, &desc, &kernel));
+    hal_module_destroy(module);
+    hal_stream *stream = conf_stream(conf_device);
+    hal_cmdlist *list = conf_list(conf_device);
+    hal_buffer *x = conf_buffer(conf_device, 16384), *y = conf_buffer(conf_device, 4096);
+    uint32_t step = info->view_alignment > info->span_alignment ? info->view_alignment : info->span_alignment;
+    OK(conf_do_fill(hal_stream_cmdlist(stream), conf_shared("fill_index"), hal_whole(x), 4096, 0));
+    OK(conf_do_copy(list, kernel, hal_slot(0, 0), hal_slot(1, 0), 100));
+    OK(hal_cmdlist_finish(list));
+    for (uint32_t i = 0; i < 40; i++) {
+        hal_span from = hal_range(x, (uint64_t)i * step, 400);
+        OK(conf_do_copy(hal_stream_cmdlist(stream), kernel, from, hal_whole(y), 100));
+        conf_check_u32(stream, y, 0, 100, i * step / 4, 1);
+        from.offset += step;
+        OK(hal_cmdlist_submit(list, stream, HAL_BINDINGS(from, hal_whole(y))));
+        conf_check_u32(stream, y, 0, 100, (i + 1) * step / 4, 1);
+    }
+    if (info->max_view_elements > 0 && info->view_alignment > 4)
+        EXPECT(HAL_ERROR_ALIGNMENT, conf_do_copy(hal_stream_cmdlist(stream), kernel, hal_at(x, 4), hal_whole(y), 100));
+    hal_cmdlist_destroy(list);
+    hal_kernel_destroy(kernel);
+    desc.views[0] = (hal_view)99;
+    OK(conf_module(conf_device, "view_copy", &module));
+    EXPECT(HAL_ERROR_INVALID_ARGUMENT, hal_kernel_create(module, entry, &desc, &kernel));
+    hal_module_destroy(module);
+    hal_buffer_destroy(x);
+    hal_buffer_destroy(y);
+    hal_stream_destroy(stream);
+}
+
 /* A kernel whose module and buffers are destroyed while it runs. */
 static void outlives_its_module(void **state)
 {
@@ -266,8 +308,9 @@ static void outlives_its_module(void **state)
 int conf_test_module(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(all_kernels),       CASE(constants),     CASE(from_source),  CASE(compile_error),
-        CASE(nothing_that_fits), CASE(wrong_kernels), CASE(span_offsets), CASE(outlives_its_module),
+        CASE(all_kernels),   CASE(constants),           CASE(from_source),
+        CASE(compile_error), CASE(nothing_that_fits),   CASE(wrong_kernels),
+        CASE(span_offsets),  CASE(outlives_its_module), CASE(views),
     };
     return RUN("module", tests);
 }

@@ -199,6 +199,18 @@ static void untouched_drivers(void **state)
     }
 }
 
+/* Nothing is printed unless it is asked for. */
+static void silence(void **state)
+{
+    (void)state;
+    static const char *const talk[] = {"HAL_LOG=debug", NULL}, *const quiet[] = {"HAL_LOG", NULL};
+    char text[16384];
+    assert_int_equal(conf_run_self("compile", quiet, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(conf_run_self("compile", talk, text, sizeof text), 0);
+    assert_non_null(strstr(text, "hal info: "));
+}
+
 /* The same again, from the child that missing_drivers and untouched_drivers start. */
 static int print_list(void)
 {
@@ -251,6 +263,8 @@ int conf_child(const char *argument)
         return print_open();
     if (strcmp(argument, "compile") == 0)
         return conf_child_compile();
+    if (strcmp(argument, "cycles") == 0)
+        return conf_child_cycles();
     return 2;
 }
 
@@ -258,7 +272,7 @@ int conf_test_select(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(by_name),     CASE(by_part),         CASE(refused),           CASE(by_environment),
-        CASE(list_of_all), CASE(missing_drivers), CASE(untouched_drivers),
+        CASE(list_of_all), CASE(missing_drivers), CASE(untouched_drivers), CASE(silence),
     };
     return RUN("select", tests);
 }

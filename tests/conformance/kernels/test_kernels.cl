@@ -121,3 +121,11 @@ kernel void fill_const(global uint *out, count_args args)
     if (i < args.n)
         out[i] = FIRST * 1000u + SECOND;
 }
+
+/* dst[i] = src[i]; Vulkan reads src through a view of one u32 a texel. */
+kernel void view_copy(global const uint *src, global uint *dst, count_args args)
+{
+    size_t i = get_global_id(0);
+    if (i < args.n)
+        dst[i] = src[i];
+}

@@ -135,6 +135,17 @@ void main()
         dst.at[i] = FIRST * 1000u + SECOND;
 }
 
+#elif defined(KERNEL_view_copy)
+layout(set = 0, binding = 0) uniform usamplerBuffer src;
+layout(std430, set = 0, binding = 1) buffer Dst { uint at[]; } dst;
+layout(push_constant) uniform Args { uint n; } args;
+void main()
+{
+    uint i = gl_GlobalInvocationID.x;
+    if (i < args.n)
+        dst.at[i] = texelFetch(src, int(i)).x;
+}
+
 #else
 #error "define KERNEL_<name>"
 #endif
