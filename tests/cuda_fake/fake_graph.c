@@ -282,7 +282,7 @@ static bool same_memory(const void *a, const void *b)
 nv_result cuGraphExecKernelNodeSetParams_v2(nv_graph_exec exec, nv_node node, const nv_kernel_node *params)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old, work;
+    fake_work *old = NULL, work;
     nv_result result = writable((fake_exec *)exec, node, FAKE_LAUNCH, &old);
     if (result == NV_SUCCESS)
         result = take_kernel(&work, params);
@@ -295,7 +295,7 @@ nv_result cuGraphExecMemcpyNodeSetParams(nv_graph_exec exec, nv_node node, const
                                          nv_context context)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old, work;
+    fake_work *old = NULL, work;
     nv_result result = writable((fake_exec *)exec, node, FAKE_COPY, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);
@@ -314,7 +314,7 @@ nv_result cuGraphExecMemsetNodeSetParams(nv_graph_exec exec, nv_node node, const
                                          nv_context context)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old, work;
+    fake_work *old = NULL, work;
     nv_result result = writable((fake_exec *)exec, node, FAKE_FILL, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);

@@ -194,12 +194,16 @@ static void test_context_of_caller(void **state)
     /* With a context of the caller's own, here another device's, in place. */
     hal_device *other;
     OK(hal_device_open(HAL_DEVICE(.select = "cuda:1"), &other));
+    hal_stream *stream = cuda_stream(other);
+    hal_buffer *buffer = cuda_buffer(other, 64);
     void *library = dlopen(getenv("HAL_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(library, "cuDevicePrimaryCtxRetain");
     int (*release)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxRelease_v2");
     assert_int_equal(retain(&before, 0), 0);
     assert_int_equal(fake.push(before), 0);
     some_work(other);
+    OK(hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(buffer), &(uint32_t){3}, 4));
+    cuda_check(stream, buffer, 16, 3, 0);
     fake.get_current(&after);
     assert_ptr_equal(before, after);
     assert_int_equal(fake.pop(&popped), 0);
@@ -208,6 +212,8 @@ static void test_context_of_caller(void **state)
     assert_null(after);
     assert_int_equal(release(0), 0);
     dlclose(library);
+    hal_stream_destroy(stream);
+    hal_buffer_destroy(buffer);
     cuda_close(other);
 }
 

@@ -182,11 +182,59 @@ static void test_failed_update(void **state)
     cuda_check(b.stream, x, N, 0, 1);
     fake.inject("cuGraphExecKernelNodeSetParams_v2", 2, 1);
     EXPECT(HAL_ERROR_BACKEND, hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(y))));
-    OK(hal_cmd_fill(hal_stream_cmdlist(b.stream), hal_whole(x), &(uint32_t){0}, 4));
-    OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(x))));
-    cuda_check(b.stream, x, N, 0, 1);
+    OK(hal_cmd_fill(hal_stream_cmdlist(b.stream), hal_whole(y), &(uint32_t){0}, 4));
+    OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(y))));
+    cuda_check(b.stream, y, N, 0, 1);
     hal_buffer_destroy(x);
     hal_buffer_destroy(y);
+    tear_down(&b);
+}
+
+/* Patterns of each size, and copies between all kinds of memory. */
+static void test_fills_and_copies(void **state)
+{
+    (void)state;
+    bench b = set_up();
+    static const hal_memory kinds[] = {HAL_MEMORY_DEVICE, HAL_MEMORY_HOST, HAL_MEMORY_UNIFIED};
+    hal_buffer *buffers[3];
+    for (int i = 0; i < 3; i++)
+        OK(hal_buffer_create(b.device, HAL_BUFFER(.size = 64, .memory = kinds[i]), &buffers[i]));
+    OK(hal_cmd_fill(b.list, hal_range(buffers[0], 0, 1), &(uint8_t){0x81}, 1));
+    OK(hal_cmd_fill(b.list, hal_range(buffers[0], 1, 1), &(uint8_t){0x92}, 1));
+    OK(hal_cmd_fill(b.list, hal_range(buffers[0], 2, 2), &(uint16_t){0xa4b3}, 2));
+    OK(hal_cmd_fill(b.list, hal_range(buffers[0], 4, 60), &(uint32_t){0xa4b39281}, 4));
+    OK(hal_cmd_copy(b.list, hal_whole(buffers[1]), hal_whole(buffers[0])));
+    OK(hal_cmd_copy(b.list, hal_whole(buffers[2]), hal_whole(buffers[1])));
+    OK(hal_cmdlist_finish(b.list));
+    OK(hal_cmdlist_submit(b.list, b.stream, NULL));
+    for (int i = 0; i < 3; i++) {
+        cuda_check(b.stream, buffers[i], 16, 0xa4b39281, 0);
+        hal_buffer_destroy(buffers[i]);
+    }
+    tear_down(&b);
+}
+
+/* A stream waits on the device for another's event. */
+static void test_two_streams(void **state)
+{
+    (void)state;
+    bench b = set_up();
+    hal_event *event;
+    hal_stream *other = cuda_stream(b.device);
+    hal_buffer *x = cuda_buffer(b.device, 4), *y = cuda_buffer(b.device, 4);
+    OK(hal_event_create(b.device, NULL, &event));
+    OK(hal_cmd_fill(hal_stream_cmdlist(b.stream), hal_whole(x), &(uint32_t){1}, 4));
+    OK(hal_stream_wait(b.stream, SOON));
+    OK(hal_cmd_dispatch(hal_stream_cmdlist(b.stream), b.spin, HAL_GRID1(1), HAL_SPANS(hal_whole(x)),
+                        &(uint32_t){30000000}, 4));
+    OK(hal_event_record(event, b.stream));
+    OK(hal_stream_wait_event(other, event));
+    OK(hal_cmd_copy(hal_stream_cmdlist(other), hal_whole(y), hal_whole(x)));
+    cuda_check(other, y, 1, 30000000, 0);
+    hal_event_destroy(event);
+    hal_buffer_destroy(x);
+    hal_buffer_destroy(y);
+    hal_stream_destroy(other);
     tear_down(&b);
 }
 
@@ -198,6 +246,8 @@ int cuda_test_lists(void)
         cmocka_unit_test(test_rebinding_in_flight),
         cmocka_unit_test(test_rebuild),
         cmocka_unit_test(test_failed_update),
+        cmocka_unit_test(test_fills_and_copies),
+        cmocka_unit_test(test_two_streams),
     };
     return cmocka_run_group_tests_name("cuda lists", tests, NULL, NULL);
 }
