@@ -38,6 +38,8 @@ static void CL_CALLBACK wake(cl_event event, cl_int status, void *user)
     opencl_signal *signal = user;
     (void)event;
     (void)status; /* the waiting thread asks the event itself */
+    /* The driver hands `signal` from thread to thread; the acquire pairs with the release in watch(). */
+    atomic_fetch_add_explicit(&signal->references, 0, memory_order_acquire);
     pthread_mutex_lock(&signal->lock);
     pthread_cond_broadcast(&signal->changed);
     pthread_mutex_unlock(&signal->lock);
@@ -46,7 +48,7 @@ static void CL_CALLBACK wake(cl_event event, cl_int status, void *user)
 
 static void watch(hal_native_device *device, opencl_signal *signal, cl_event event)
 {
-    atomic_fetch_add_explicit(&signal->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&signal->references, 1, memory_order_release);
     if (device->cl.SetEventCallback(event, CL_COMPLETE, wake, signal) != CL_SUCCESS)
         signal_release(signal); /* waiting then goes by RECHECK_NS */
 }
