@@ -107,6 +107,10 @@ static hal_status check_kernel(const hal_device *device, const char *label, hal_
                             "kernel '%s': bindings[%u] is %d; say HAL_READ, HAL_WRITE or both", label, i,
                             (int)desc->bindings[i]);
         }
+        if ((unsigned)desc->views[i] > HAL_VIEW_RGBA16UI) {
+            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "kernel '%s': views[%u] is %d, none of hal_view", label, i,
+                            (int)desc->views[i]);
+        }
     }
     if ((unsigned)desc->abi > HAL_ABI_OFFSET || (desc->constant_count && !desc->constants)) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "kernel '%s': abi %d is none of hal_abi, or constants is NULL",
