@@ -12,27 +12,27 @@ enum { IN_OVERHEAD = 1 << BENCH_OVERHEAD, IN_REPLAY = 1 << BENCH_REPLAY };
 enum { IN_MEASURING = IN_SUITE | IN_GEMM | IN_OVERHEAD | IN_REPLAY, IN_ALL = IN_MEASURING | IN_DEVICES };
 
 typedef struct option_help {
-    char key;
     const char *name, *argument, *text;
     int commands; /* that know it */
+    char key;
 } option_help;
 
 static const option_help option_table[] = {
-    {'m', "m", "M", "rows of A and D (default 128)", IN_GEMM},
-    {'n', "n", "N", "columns of B and D (default 12288)", IN_GEMM},
-    {'k', "k", "K", "columns of A, rows of B (default 4096)", IN_GEMM},
-    {'d', "dtype", "TYPE", "f32 (default), f16 or bf16: of A, B and D", IN_GEMM},
-    {'b', "backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each",
-     IN_ALL},
-    {'a', "all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING},
-    {'r', "rounds", "N", "interleaved rounds of a measurement, at least: 3 to 63 (default 21)", IN_MEASURING},
-    {'q', "quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING},
-    {'j', "json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL},
-    {'H', "html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING},
-    {'t', "trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING},
-    {'v', "verbose", NULL, "everything each device says of itself", IN_DEVICES},
-    {'h', "help", NULL, "this text", IN_ALL},
-    {'V', "version", NULL, "the version", IN_ALL},
+    {"m", "M", "rows of A and D (default 128)", IN_GEMM, 'm'},
+    {"n", "N", "columns of B and D (default 12288)", IN_GEMM, 'n'},
+    {"k", "K", "columns of A, rows of B (default 4096)", IN_GEMM, 'k'},
+    {"dtype", "TYPE", "f32 (default), f16 or bf16: of A, B and D", IN_GEMM, 'd'},
+    {"backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each", IN_ALL,
+     'b'},
+    {"all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING, 'a'},
+    {"rounds", "N", "interleaved rounds of a measurement, at least: 3 to 63 (default 21)", IN_MEASURING, 'r'},
+    {"quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING, 'q'},
+    {"json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL, 'j'},
+    {"html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING, 'H'},
+    {"trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING, 't'},
+    {"verbose", NULL, "everything each device says of itself", IN_DEVICES, 'v'},
+    {"help", NULL, "this text", IN_ALL, 'h'},
+    {"version", NULL, "the version", IN_ALL, 'V'},
 };
 enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
 
@@ -187,7 +187,7 @@ static bool take_command(bench_options *options, int *argc, char **argv, char *e
     bool help = !strcmp(argv[1], "help");
     const char *name = !help ? argv[1] : *argc > 2 ? argv[2] : "";
     int command = BENCH_SUITE;
-    while (command <= BENCH_REPLAY && strcmp(commands[command].name, name))
+    while (command <= BENCH_REPLAY && strcmp(commands[command].name, name) != 0)
         command++;
     if (command > BENCH_REPLAY) {
         snprintf(error, error_size, "there is no command \"%s\"; commands: devices, gemm, overhead, replay", name);

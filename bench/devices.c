@@ -188,7 +188,7 @@ static uint32_t add_backend(bench_run *run, const hal_device_list *list, const c
     uint32_t found = 0;
     for (uint32_t i = 0; i < hal_device_list_count(list); i++) {
         const hal_device_entry *entry = hal_device_list_get(list, i);
-        if (!entry->available || strcasecmp(entry->backend, backend))
+        if (!entry->available || strcasecmp(entry->backend, backend) != 0)
             continue;
         found++;
         if (run->options->all_devices)

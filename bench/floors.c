@@ -14,7 +14,8 @@
 #include <immintrin.h>
 #endif
 
-enum { MAX_THREADS = 256, TURNS = 4000 };
+enum { MAX_THREADS = 256 };
+static const size_t first_turns = 4000;
 static const size_t traffic = (size_t)256 << 20; /* bytes that all threads read together: past every cache */
 
 /* Each returns a number that depends on all its work, so that none of it can be left out. */
@@ -104,7 +105,7 @@ static float sum_plain(float *data, float *target, size_t count)
     (void)target;
     for (size_t i = 0; i < count; i += 32)
         for (int j = 0; j < 8; j++)
-            sums[j] += *(const vector4 *)(const void *)(data + i + 4 * j);
+            sums[j] += *(const vector4 *)(const void *)(data + i + 4 * (size_t)j);
     for (int j = 1; j < 8; j++)
         sums[0] += sums[j];
     return sums[0][0];
@@ -153,7 +154,7 @@ static double best_fma(work_fn work, uint32_t width, uint32_t threads)
     double best = 0;
     for (int i = 0; i < 64; i++)
         data[i] = 0.5f;
-    for (size_t turns = TURNS; turns < TURNS * 4096u; turns *= 2) {
+    for (size_t turns = first_turns; turns < first_turns * 4096; turns *= 2) {
         double seconds = run_all(work, threads, data, NULL, turns, true);
         double rate = 2.0 * 12 * width * (double)turns * threads / seconds * 1e-9;
         if (rate > best)

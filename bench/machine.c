@@ -37,7 +37,7 @@ static void read_value(const char *path, const char *key, char *value, size_t si
     char line[512];
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, key, strlen(key)))
+        if (strncmp(line, key, strlen(key)) != 0)
             continue;
         char *text = line + strlen(key);
         text += strspn(text, " \t:=\"");

@@ -71,7 +71,7 @@ static bool check_uploads(bench_subject *subject, const uint32_t *payload)
         uint32_t found[BENCH_UPLOAD_SIZE / 4];
         if (!subject->api->read_upload(subject, some[i], found))
             return false;
-        if (memcmp(found, payload + (size_t)some[i] * BENCH_UPLOAD_SIZE / 4, sizeof found))
+        if (memcmp(found, payload + (size_t)some[i] * BENCH_UPLOAD_SIZE / 4, sizeof found) != 0)
             return bench_subject_fail(subject, "%s: upload %u did not arrive", subject->api->name, some[i]);
     }
     return true;

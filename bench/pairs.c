@@ -107,7 +107,7 @@ static bool more_rounds(const bench_pairs *pairs, uint32_t rounds, double deadli
 bool bench_pairs_measure(bench_run *run, bench_pairs *pairs, bench_row *row)
 {
     bench_variant *variants = pairs->variants;
-    bench_subject *failed = variants[0].subject, *libhal = variants[0].subject;
+    bench_subject *failed, *libhal = variants[0].subject;
     uint32_t rounds = 0, count = pairs->variant_count;
     uint64_t allocations = 0;
     row->commands = pairs->commands;

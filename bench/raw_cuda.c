@@ -132,7 +132,7 @@ static bool find_device(bench_subject *subject, const bench_device *wanted)
     if (!check(subject, "cuDeviceGet", self->cu.device_get(&self->device, (int)wanted->info.index)) ||
         !check(subject, "cuDeviceGetName", self->cu.device_name(name, sizeof name - 1, self->device)))
         return false;
-    if (strncmp(name, wanted->info.name, strlen(wanted->info.name)))
+    if (strncmp(name, wanted->info.name, strlen(wanted->info.name)) != 0)
         return bench_subject_fail(subject, "raw CUDA: device %u is \"%s\", not \"%s\"", wanted->info.index, name,
                                   wanted->info.name);
     return true;

@@ -40,7 +40,7 @@
     X(clFinish)
 
 typedef struct opencl_api {
-#define DECLARE(name) __typeof__(name) *name;
+#define DECLARE(name) __typeof__(name) *(name);
     FUNCTIONS(DECLARE)
 #undef DECLARE
 } opencl_api;
@@ -427,7 +427,7 @@ static bool rebind(bench_subject *subject, bench_group group)
 static bool rerecord(bench_subject *subject, bench_group group, uint32_t count)
 {
     raw *self = subject->state;
-    cl_kernel kernels[BENCH_MAX_STEPS];
+    cl_kernel kernels[BENCH_MAX_STEPS] = {0};
     uint32_t made = 0;
     bool good = preset(subject, kernels, &made, group, BENCH_REBIND, count) &&
                 enqueue_all(subject, kernels, count, BENCH_REBIND);

@@ -46,7 +46,7 @@ static bool find_device(bench_subject *subject, const char *wanted)
     for (uint32_t i = 0; i < count; i++) {
         VkPhysicalDeviceProperties properties;
         vk->vkGetPhysicalDeviceProperties(devices[i], &properties);
-        if (strncmp(properties.deviceName, wanted, strlen(wanted)) || properties.apiVersion < VK_API_VERSION_1_2)
+        if (strncmp(properties.deviceName, wanted, strlen(wanted)) != 0 || properties.apiVersion < VK_API_VERSION_1_2)
             continue;
         VkQueueFamilyProperties families[32];
         uint32_t family_count = 32;

@@ -217,7 +217,7 @@ uint32_t bench_report_questions(const bench_run *run, bench_question *questions,
         uint32_t at = 0;
         const bench_row *row = &run->rows[i];
         question_text(row, text);
-        while (at < count && strcmp(questions[at].text, text))
+        while (at < count && strcmp(questions[at].text, text) != 0)
             at++;
         if (at == capacity)
             continue;
@@ -274,7 +274,7 @@ void bench_report_comparison(const bench_run *run)
     bench_question questions[MAX_QUESTIONS];
     uint32_t count = bench_report_questions(run, questions, MAX_QUESTIONS);
     uint32_t columns = run->device_count < 8 ? run->device_count : 8;
-    char names[8 * 40 + sizeof before];
+    char names[320 + sizeof before];
     size_t used = (size_t)snprintf(names, sizeof names, "%s", before);
     for (uint32_t d = 0; d < columns; d++)
         used += (size_t)snprintf(names + used, sizeof names - used, "|%s", run->devices[d].select);

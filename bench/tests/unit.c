@@ -155,10 +155,13 @@ static void product(const bench_problem *problem, float *result)
 static void gemm_bound(void **state)
 {
     (void)state;
-    bench_operand_data a, b;
-    assert_true(bench_operand_create(&a, 9 * 300, HAL_F32, 1) && bench_operand_create(&b, 300 * 11, HAL_F32, 2));
+    bench_operand_data a = {0}, b = {0};
+    assert_true(bench_operand_create(&a, (uint64_t)9 * 300, HAL_F32, 1));
+    assert_true(bench_operand_create(&b, (uint64_t)300 * 11, HAL_F32, 2));
     bench_problem problem = {.m = 9, .n = 11, .k = 300, .dtype = HAL_F32, .a = &a, .b = &b};
     float result[9 * 11];
+    assert_non_null(a.values);
+    assert_non_null(b.values);
     product(&problem, result);
     assert_true(bench_gemm_error(&problem, result) < 0.5);
     /* One product left out of one sum must show, and so must a NaN. */
