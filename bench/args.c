@@ -62,7 +62,8 @@ static const struct {
         {"overhead", "host cost of a command told at once", "hal-bench overhead [OPTIONS]",
          "Times commands whose work is next to nothing: independent, dependent and rebound dispatches, uploads,\n"
          "events, unwaited submissions. The same work written against the raw API takes turns with libhal, so\n"
-         "the ratio holds on a noisy machine. It passes every argument of every dispatch, as libhal is told.\n",
+         "the ratio holds on a noisy machine. It passes every argument of every dispatch, as libhal is told.\n"
+         "On lavapipe LP_NUM_THREADS=0 takes the hand-over between its threads out of the figures.\n",
          "  hal-bench overhead\n"
          "  hal-bench overhead --backend vulkan --rounds 31 --json -\n"},
     [BENCH_REPLAY] =
