@@ -1,4 +1,4 @@
-/* test_gemm.h - the two files of the GEMM test program. */
+/* test_gemm.h - the files of the GEMM test program. */
 #ifndef TEST_GEMM_H
 #define TEST_GEMM_H
 
@@ -6,6 +6,8 @@
 
 #define GEMM_RULES 10
 extern const struct CMUnitTest gemm_rules[GEMM_RULES];
+
+void test_guard_pages(void **state); /* test_gemm_guard.c */
 
 int gemm_setup(void **state);
 int gemm_teardown(void **state);
