@@ -161,9 +161,9 @@ typedef struct nv_memcpy3d {
 /* The loaded driver: one member per row of driver.def. */
 typedef struct cuda_driver {
     void *library;
-    int version; /* 12040 for 12.4 */
-#define NV_FUNCTION(name, params) nv_result(*name) params;
-#define NV_OPTIONAL(name, params) nv_result(*name) params;
+    int version;                                                      /* 12040 for 12.4 */
+#define NV_FUNCTION(name, params) __typeof__(nv_result params) *name; /* NOLINT(bugprone-macro-parentheses) */
+#define NV_OPTIONAL(name, params) NV_FUNCTION(name, params)
 #include "driver.def"
 #undef NV_FUNCTION
 #undef NV_OPTIONAL

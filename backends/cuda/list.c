@@ -226,7 +226,7 @@ static bool allocate(hal_native_list *list)
     }
     list->nodes = hal_calloc(core, count + 1u, sizeof *list->nodes);
     list->dynamic = hal_calloc(core, count + 1u, sizeof *list->dynamic);
-    list->deps = hal_calloc(core, most + 1u, sizeof *list->deps);
+    list->deps = hal_calloc(core, most + 1u, sizeof(nv_node));
     list->bound = hal_calloc(core, program->slot_count + 1u, sizeof *list->bound);
     if (!list->nodes || !list->dynamic || !list->deps || !list->bound)
         return false;

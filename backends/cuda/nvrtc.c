@@ -77,7 +77,7 @@ typedef struct option_text {
 
 static bool add_option(hal_core *core, option_text *options, const char *option, size_t length)
 {
-    if (options->size + length + 1 > options->capacity) {
+    if (!options->text || options->size + length + 1 > options->capacity) {
         size_t capacity = 2 * options->capacity + length + 256;
         char *text = hal_realloc(core, options->text, capacity);
         if (!text)

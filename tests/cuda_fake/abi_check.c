@@ -7,6 +7,7 @@
 
 #define SAME(a, b)         _Static_assert((long long)(a) == (long long)(b), #a)
 #define SIZE(ours, theirs) SAME(sizeof(ours), sizeof(theirs))
+/* NOLINTBEGIN(bugprone-sizeof-expression) of pointers, on purpose */
 #define FIELD(ours, field, theirs, their_field)                                                                        \
     SAME(offsetof(ours, field), offsetof(theirs, their_field));                                                        \
     SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->their_field))
@@ -155,6 +156,8 @@ COPY(dst_height, dstHeight);
 COPY(width, WidthInBytes);
 COPY(height, Height);
 COPY(depth, Depth);
+
+/* NOLINTEND(bugprone-sizeof-expression) */
 
 int main(int argc, char **argv)
 {

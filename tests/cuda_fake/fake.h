@@ -32,7 +32,8 @@ typedef enum fake_kind {
     FAKE_EXEC
 } fake_kind;
 
-/* First member of every object. The memory of dead objects is kept, so that the use of a dead handle is seen. */
+/* First member of every object. The memory of dead objects is kept for a while, so that the use of a dead handle is
+ * seen. */
 typedef struct fake_object {
     fake_kind kind;
     bool alive;

@@ -7,6 +7,7 @@
 #define MAX_DEVICES  8
 #define MAX_FAILURES 16
 #define STACK_DEPTH  32
+#define MAX_DEAD     4096
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_moved = PTHREAD_COND_INITIALIZER;
@@ -32,7 +33,8 @@ static struct {
     pid_t initialised; /* the process that called cuInit */
     fake_context *primary[MAX_DEVICES];
     unsigned retained[MAX_DEVICES];
-    fake_object *objects; /* all there ever were */
+    fake_object *dead, **dead_tail; /* the last that died, the oldest first */
+    unsigned dead_count;
     unsigned live;
     unsigned errors;
     char last_error[256];
@@ -220,8 +222,6 @@ void *fake_new(size_t size, fake_kind kind, fake_context *context)
     object->kind = kind;
     object->alive = true;
     object->context = context;
-    object->next = fake.objects;
-    fake.objects = object;
     bool counts = kind != FAKE_CONTEXT && kind != FAKE_FUNCTION && kind != FAKE_NODE;
     if (context && counts)
         context->live++;
@@ -236,6 +236,16 @@ void fake_bury(fake_object *object)
     if (object->context && counts)
         object->context->live--;
     fake.live -= counts;
+    if (!fake.dead)
+        fake.dead_tail = &fake.dead;
+    *fake.dead_tail = object;
+    fake.dead_tail = &object->next;
+    if (++fake.dead_count > MAX_DEAD) {
+        fake_object *oldest = fake.dead;
+        fake.dead = oldest->next;
+        fake.dead_count--;
+        free(oldest);
+    }
 }
 
 nv_result fake_check(const void *handle, fake_kind kind, const char *function)

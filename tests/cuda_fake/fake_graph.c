@@ -282,11 +282,11 @@ static bool same_memory(const void *a, const void *b)
 nv_result cuGraphExecKernelNodeSetParams_v2(nv_graph_exec exec, nv_node node, const nv_kernel_node *params)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work;
+    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
     nv_result result = writable((fake_exec *)exec, node, FAKE_LAUNCH, &old);
     if (result == NV_SUCCESS)
         result = take_kernel(&work, params);
-    if (result == NV_SUCCESS)
+    if (result == NV_SUCCESS && old)
         *old = work;
     return fake_leave(result);
 }
@@ -295,17 +295,17 @@ nv_result cuGraphExecMemcpyNodeSetParams(nv_graph_exec exec, nv_node node, const
                                          nv_context context)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work;
+    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
     nv_result result = writable((fake_exec *)exec, node, FAKE_COPY, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);
     if (result == NV_SUCCESS)
         result = take_copy(&work, params);
     /* "Returns CUDA_ERROR_INVALID_VALUE if the memory operands' mappings changed" */
-    if (result == NV_SUCCESS &&
+    if (result == NV_SUCCESS && old &&
         (!same_memory(old->copy.dst, work.copy.dst) || !same_memory(old->copy.src, work.copy.src)))
         result = NV_ERROR_INVALID_VALUE;
-    if (result == NV_SUCCESS)
+    if (result == NV_SUCCESS && old)
         *old = work;
     return fake_leave(result);
 }
@@ -314,17 +314,18 @@ nv_result cuGraphExecMemsetNodeSetParams(nv_graph_exec exec, nv_node node, const
                                          nv_context context)
 {
     FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work;
+    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
     nv_result result = writable((fake_exec *)exec, node, FAKE_FILL, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);
     if (result == NV_SUCCESS)
         result = take_fill(&work, params);
     /* Other changes than value and address "may cause the update to be rejected": here growth and element size do. */
-    if (result == NV_SUCCESS && (!same_memory(old->fill.dst, work.fill.dst) || work.fill.count > old->fill.count ||
-                                 work.fill.element_size != old->fill.element_size))
+    if (result == NV_SUCCESS && old &&
+        (!same_memory(old->fill.dst, work.fill.dst) || work.fill.count > old->fill.count ||
+         work.fill.element_size != old->fill.element_size))
         result = NV_ERROR_INVALID_VALUE;
-    if (result == NV_SUCCESS)
+    if (result == NV_SUCCESS && old)
         *old = work;
     return fake_leave(result);
 }

@@ -18,7 +18,7 @@ static fake_allocation *note(fake_memory_kind kind, void *pointer, size_t size)
 {
     if (memory.count == memory.capacity) {
         memory.capacity = 2 * memory.capacity + 64;
-        memory.list = realloc(memory.list, memory.capacity * sizeof *memory.list);
+        memory.list = realloc(memory.list, memory.capacity * sizeof(fake_allocation *));
         if (!memory.list)
             abort();
     }

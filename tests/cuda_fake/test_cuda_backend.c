@@ -482,7 +482,7 @@ static void test_import_twice(void **state)
     (void)state;
     hal_buffer *first, *second, *over;
     hal_device *device = cuda_open();
-    uint8_t *pages = aligned_alloc(4096, 4 * 4096);
+    uint8_t *pages = aligned_alloc(4096, 16384);
     assert_non_null(pages);
     OK(hal_buffer_import(device, pages, 8192, NULL, NULL, NULL, &first));
     OK(hal_buffer_import(device, pages + 100, 1000, NULL, NULL, NULL, &second));
@@ -490,7 +490,7 @@ static void test_import_twice(void **state)
     cuda_expect_error("registered already");
     hal_buffer_destroy(first);
     hal_stream *stream = cuda_stream(device);
-    memset(pages, 0, 4 * 4096);
+    memset(pages, 0, 16384);
     OK(hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(second), &(uint8_t){9}, 1));
     OK(hal_stream_wait(stream, SOON));
     assert_int_equal(pages[99], 0);

@@ -42,7 +42,8 @@ static uint64_t builds(const bench *b)
     return stats.native_builds;
 }
 
-#define N 1024
+#define N     1024
+#define BYTES UINT64_C(4096) /* of N words */
 
 static void scale_by(bench *b, hal_span span, uint32_t mul, uint32_t add)
 {
@@ -54,7 +55,7 @@ static void test_edges(void **state)
 {
     (void)state;
     bench b = set_up();
-    hal_buffer *x = cuda_buffer(b.device, 4 * N), *y = cuda_buffer(b.device, 4 * N);
+    hal_buffer *x = cuda_buffer(b.device, BYTES), *y = cuda_buffer(b.device, BYTES);
     OK(hal_cmd_fill(b.list, hal_whole(x), &(uint32_t){1}, 4));
     OK(hal_cmd_fill(b.list, hal_whole(y), &(uint32_t){2}, 4));
     for (int i = 0; i < 5; i++) {
@@ -82,9 +83,9 @@ static void test_rebinding(void **state)
 {
     (void)state;
     bench b = set_up();
-    hal_buffer *in[2] = {cuda_buffer(b.device, 4 * N), cuda_buffer(b.device, 8 * N)};
-    hal_buffer *out[2] = {cuda_buffer(b.device, 4 * N), cuda_buffer(b.device, 8 * N)};
-    OK(hal_cmd_fill(b.list, hal_slot_range(0, 0, 4 * N), &(uint32_t){4}, 4));
+    hal_buffer *in[2] = {cuda_buffer(b.device, BYTES), cuda_buffer(b.device, 2 * BYTES)};
+    hal_buffer *out[2] = {cuda_buffer(b.device, BYTES), cuda_buffer(b.device, 2 * BYTES)};
+    OK(hal_cmd_fill(b.list, hal_slot_range(0, 0, BYTES), &(uint32_t){4}, 4));
     OK(hal_cmd_dispatch(b.list, b.copy, HAL_GRID1(N / 64), HAL_SPANS(hal_slot(0, 0), hal_slot(1, 0)),
                         (const uint32_t[]){N}, 4));
     OK(hal_cmd_dispatch(b.list, b.scale, HAL_GRID1(N / 64), HAL_SPANS(hal_slot(1, 0)), (const uint32_t[]){N, 3, 5},
@@ -132,7 +133,7 @@ static void test_rebinding_in_flight(void **state)
     OK(hal_cmd_dispatch(hal_stream_cmdlist(b.stream), b.spin, HAL_GRID1(1), HAL_SPANS(hal_whole(wait)),
                         &(uint32_t){50000000}, 4));
     for (uint32_t i = 0; i < TURNS; i++) {
-        out[i] = cuda_buffer(b.device, 4 * N);
+        out[i] = cuda_buffer(b.device, BYTES);
         hal_bindings bindings = *HAL_BINDINGS(hal_whole(out[i]));
         bindings.scalars = &(uint32_t){1000 * i};
         bindings.scalar_count = 1;
@@ -152,10 +153,10 @@ static void test_rebuild(void **state)
 {
     (void)state;
     bench b = set_up();
-    hal_buffer *device = cuda_buffer(b.device, 4 * N), *host, *source = cuda_buffer(b.device, 4 * N);
-    OK(hal_buffer_create(b.device, HAL_BUFFER(.size = 4 * N, .memory = HAL_MEMORY_HOST), &host));
+    hal_buffer *device = cuda_buffer(b.device, BYTES), *host, *source = cuda_buffer(b.device, BYTES);
+    OK(hal_buffer_create(b.device, HAL_BUFFER(.size = BYTES, .memory = HAL_MEMORY_HOST), &host));
     OK(hal_cmd_fill(b.list, hal_whole(source), &(uint32_t){77}, 4));
-    OK(hal_cmd_copy(b.list, hal_slot_range(0, 0, 4 * N), hal_whole(source)));
+    OK(hal_cmd_copy(b.list, hal_slot_range(0, 0, BYTES), hal_whole(source)));
     OK(hal_cmdlist_finish(b.list));
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(device))));
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(host))));
@@ -173,9 +174,10 @@ static void test_failed_update(void **state)
 {
     (void)state;
     bench b = set_up();
-    hal_buffer *x = cuda_buffer(b.device, 4 * N), *y = cuda_buffer(b.device, 4 * N);
+    hal_buffer *x = cuda_buffer(b.device, BYTES), *y = cuda_buffer(b.device, BYTES);
     for (int i = 0; i < 2; i++)
-        OK(hal_cmd_dispatch(b.list, b.fill, HAL_GRID1(N / 128), HAL_SPANS(hal_slot_range(0, 2048u * i, 2048)),
+        OK(hal_cmd_dispatch(b.list, b.fill, HAL_GRID1(N / 128),
+                            HAL_SPANS(hal_slot_range(0, i ? BYTES / 2 : 0, BYTES / 2)),
                             (const uint32_t[]){N / 2, 512u * i}, 8));
     OK(hal_cmdlist_finish(b.list));
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(x))));
