@@ -218,6 +218,8 @@ static hal_status build(hal_native_kernel *kernel, const uint32_t *words, size_t
     if (status == HAL_OK)
         status = specialise(desc->constants, macros ? 0 : desc->constant_count, label, group, &constants);
     if (status == HAL_OK)
+        status = hal_vk_spirv_check_shared(kernel->device, words, size, &constants.info, label);
+    if (status == HAL_OK)
         status = create_layout(kernel, desc);
     if (status == HAL_OK)
         status = create_pipeline(kernel, words, size, &entry, &constants, label);

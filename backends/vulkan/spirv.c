@@ -5,7 +5,11 @@
 #define HEADER_WORDS 5
 
 enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17, OP_FUNCTION = 54, OP_FUNCTION_END = 56 };
-enum { OP_DECORATE = 71 };
+enum { OP_TYPE_BOOL = 20, OP_TYPE_INT, OP_TYPE_FLOAT, OP_TYPE_VECTOR, OP_TYPE_MATRIX };
+enum { OP_TYPE_ARRAY = 28, OP_TYPE_STRUCT = 30, OP_TYPE_POINTER = 32, OP_CONSTANT = 43, OP_SPEC_CONSTANT = 50 };
+enum { OP_SPEC_CONSTANT_OP = 52, OP_VARIABLE = 59, OP_DECORATE = 71 };
+enum { OP_I_ADD = 128, OP_I_SUB = 130, OP_I_MUL = 132, OP_U_DIV = 134 };
+enum { DECORATION_SPEC_ID = 1, STORAGE_WORKGROUP = 4, IDS_MAX = 1 << 22, NESTING_MAX = 32 };
 enum { MODEL_GL_COMPUTE = 5, MODE_LOCAL_SIZE = 17, MODE_LOCAL_SIZE_ID = 38, DECORATION_BUILTIN = 11 };
 enum { BUILTIN_WORKGROUP_SIZE = 25 };
 
@@ -188,4 +192,136 @@ hal_status hal_vk_spirv_entry(const uint32_t *words, size_t size, const char *wa
         return hal_fail(HAL_ERROR_NOT_FOUND, "vulkan: the SPIR-V has no compute entry '%s', it has: %s", wanted, names);
     find_group(words, size, function, entry->group);
     return HAL_OK;
+}
+
+/* ---- shared memory: how much a module declares, so that too much is an error and not a crash */
+
+typedef struct program {
+    const uint32_t **defined; /* by id: the instruction that defines it, first word included */
+    uint32_t *spec_ids;       /* by id: specialisation constant id + 1 */
+    uint32_t bound;
+    const VkSpecializationInfo *constants;
+} program;
+
+static uint32_t length_of(const uint32_t *instruction)
+{
+    return instruction[0] >> 16;
+}
+
+/* The instruction that defines a type or constant; NULL for anything else. */
+static const uint32_t *definition(const program *p, uint32_t id)
+{
+    return id < p->bound ? p->defined[id] : NULL;
+}
+
+static uint64_t specialised(const program *p, uint32_t id, uint32_t value)
+{
+    const VkSpecializationInfo *constants = p->constants;
+    for (uint32_t i = 0; p->spec_ids[id] && i < constants->mapEntryCount; i++)
+        if (constants->pMapEntries[i].constantID == p->spec_ids[id] - 1)
+            memcpy(&value, (const char *)constants->pData + constants->pMapEntries[i].offset, sizeof value);
+    return value;
+}
+
+/* The value of an integer constant; 0 for what is not understood. */
+static uint64_t constant_value(const program *p, uint32_t id, uint32_t depth)
+{
+    const uint32_t *at = definition(p, id);
+    if (!at || depth > NESTING_MAX || length_of(at) < 4)
+        return 0;
+    uint32_t opcode = at[0] & 0xffff;
+    if (opcode == OP_CONSTANT)
+        return at[3];
+    if (opcode == OP_SPEC_CONSTANT)
+        return specialised(p, id, at[3]);
+    if (opcode != OP_SPEC_CONSTANT_OP || length_of(at) < 6)
+        return 0;
+    uint64_t a = constant_value(p, at[4], depth + 1), b = constant_value(p, at[5], depth + 1);
+    switch (at[3]) {
+    case OP_I_ADD:
+        return (uint32_t)(a + b);
+    case OP_I_SUB:
+        return (uint32_t)(a - b);
+    case OP_I_MUL:
+        return (uint32_t)(a * b);
+    case OP_U_DIV:
+        return b ? a / b : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Bytes of a type without padding: the least that a driver needs. 0 for what is not understood. */
+static uint64_t type_size(const program *p, uint32_t id, uint32_t depth)
+{
+    const uint32_t *at = definition(p, id);
+    if (!at || depth > NESTING_MAX)
+        return 0;
+    uint32_t words = length_of(at);
+    uint64_t size = 0;
+    switch (at[0] & 0xffff) {
+    case OP_TYPE_BOOL:
+        return 4;
+    case OP_TYPE_INT:
+    case OP_TYPE_FLOAT:
+        return words >= 3 ? at[2] / 8 : 0;
+    case OP_TYPE_VECTOR:
+    case OP_TYPE_MATRIX:
+        return words >= 4 ? type_size(p, at[2], depth + 1) * (at[3] & 0xff) : 0;
+    case OP_TYPE_ARRAY:
+        return words >= 4 ? type_size(p, at[2], depth + 1) * constant_value(p, at[3], 0) : 0;
+    case OP_TYPE_STRUCT:
+        for (uint32_t i = 2; i < words && i < 2 + NESTING_MAX; i++)
+            size += type_size(p, at[i], depth + 8); /* few levels: a hostile module branches at each */
+        return size;
+    default:
+        return 0;
+    }
+}
+
+static void define(program *p, const walker *w)
+{
+    const uint32_t *at = w->operands - 1;
+    uint32_t id = 0;
+    if (w->opcode >= OP_TYPE_BOOL && w->opcode <= OP_TYPE_POINTER && w->length >= 2)
+        id = at[1];
+    else if (w->opcode >= OP_CONSTANT && w->opcode <= OP_SPEC_CONSTANT_OP && w->length >= 3)
+        id = at[2];
+    else if (w->opcode == OP_DECORATE && w->length >= 4 && at[2] == DECORATION_SPEC_ID && at[1] < p->bound)
+        p->spec_ids[at[1]] = at[3] + 1;
+    if (id && id < p->bound)
+        p->defined[id] = at;
+}
+
+static uint64_t variable_size(const program *p, const walker *w)
+{
+    if (w->opcode != OP_VARIABLE || w->length < 4 || w->operands[2] != STORAGE_WORKGROUP)
+        return 0;
+    const uint32_t *pointer = definition(p, w->operands[0]);
+    return pointer && (pointer[0] & 0xffff) == OP_TYPE_POINTER && length_of(pointer) >= 4 ? type_size(p, pointer[3], 0)
+                                                                                          : 0;
+}
+
+hal_status hal_vk_spirv_check_shared(const hal_native_device *device, const uint32_t *words, size_t size,
+                                     const VkSpecializationInfo *constants, const char *label)
+{
+    uint32_t limit = device->caps.info.max_shared_memory;
+    program p = {.bound = words[3] < IDS_MAX ? words[3] : IDS_MAX, .constants = constants};
+    p.defined = hal_calloc(device->core, (size_t)p.bound + 1, sizeof *p.defined);
+    p.spec_ids = hal_calloc(device->core, (size_t)p.bound + 1, sizeof *p.spec_ids);
+    uint64_t shared = 0;
+    hal_status status = HAL_OK;
+    if (!p.defined || !p.spec_ids)
+        status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "vulkan: out of host memory for kernel '%s'", label);
+    walker w = walk(words, size);
+    while (status == HAL_OK && next(&w)) {
+        define(&p, &w);
+        shared += variable_size(&p, &w);
+    }
+    if (status == HAL_OK && shared > limit)
+        status = hal_fail(HAL_ERROR_LIMIT, "vulkan: kernel '%s' declares %llu bytes of shared memory, a group has %u",
+                          label, (unsigned long long)shared, limit);
+    hal_free(p.defined);
+    hal_free(p.spec_ids);
+    return status;
 }

@@ -127,6 +127,9 @@ typedef struct vk_entry {
     uint32_t group[3]; /* 0: set by specialisation constants */
 } vk_entry;
 hal_status hal_vk_spirv_entry(const uint32_t *words, size_t size, const char *wanted, vk_entry *entry);
+/* HAL_ERROR_LIMIT if the module, so specialised, declares more shared memory than a group has. */
+hal_status hal_vk_spirv_check_shared(const hal_native_device *device, const uint32_t *words, size_t size,
+                                     const VkSpecializationInfo *constants, const char *label);
 /* Compile GLSL. *words is to be freed with hal_free. */
 hal_status hal_vk_glsl_compile(hal_native_device *device, const char *source, const char *label, const char *options,
                                const hal_constant *constants, uint32_t constant_count, uint32_t **words, size_t *size);
