@@ -154,7 +154,7 @@ typedef struct hal_backend {
     hal_status (*list_create)(hal_native_device *device, const hal_list_program *program, hal_native_list **list);
     void (*list_destroy)(hal_native_list *list); /* no submission is pending */
     hal_status (*list_submit)(hal_native_list *list, hal_native_stream *stream, const hal_list_values *values);
-    uint64_t (*list_builds)(const hal_native_list *list); /* native recordings or instantiations so far */
+    uint64_t (*list_builds)(const hal_native_list *list); /* native objects built so far */
 } hal_backend;
 
 extern const hal_backend hal_backend_cuda;

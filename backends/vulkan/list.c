@@ -155,6 +155,7 @@ static hal_status instance_create(hal_native_list *list, vk_instance **out)
         return status;
     }
     list->instances[list->instance_count++] = instance;
+    atomic_fetch_add(&list->builds, 1);
     *out = instance;
     return HAL_OK;
 }
@@ -192,7 +193,6 @@ static hal_status build(hal_native_list *list, vk_instance *instance, const hal_
     if (status == HAL_OK)
         status = hal_vk_recorder_end(recorder);
     instance->built = status == HAL_OK;
-    atomic_fetch_add(&list->builds, 1);
     return status;
 }
 

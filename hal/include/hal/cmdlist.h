@@ -92,7 +92,10 @@ typedef struct hal_cmdlist_stats {
     uint32_t barriers;      /* points where everything before must be done: what an API without edges needs */
     uint32_t segments;      /* native objects: event commands and the node budget cut a list */
     uint64_t submits;       /* so far */
-    uint64_t native_builds; /* native recordings or instantiations so far; rebinding should not raise it */
+    uint64_t native_builds; /* native objects built so far (graph instances, command buffers, sets of kernels): as many
+                               as were in flight at once with different bindings, at most. Rebinding rewrites one: node
+                               parameters, arguments, a parameter block; a command buffer is recorded again where
+                               slots or scalars of PLAIN kernels, views, copies or fills are part of it */
 } hal_cmdlist_stats;
 HAL_API hal_status hal_cmdlist_get_stats(const hal_cmdlist *list, hal_cmdlist_stats *stats);
 
