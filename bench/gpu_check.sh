@@ -146,9 +146,8 @@ for backend in cuda opencl vulkan; do
     fi
     export HAL_BACKEND=$backend
     if [ -e "$build/tests/CTestTestfile.cmake" ]; then
-        step "tests $backend" 90 "$results/tests-$backend.log" ctest --test-dir "$build" --no-tests=error \
+        step "tests $backend" 100 "$results/tests-$backend.log" ctest --test-dir "$build" --no-tests=error \
             --output-on-failure --no-label-summary --timeout 60 -R "\\.$backend(\\.|\$)"
-        step "cases $backend" 40 "$results/tests-$backend.log" "$build/bin/run_cases" "$root/tests/data"
     fi
     unset HAL_BACKEND
 done

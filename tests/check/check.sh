@@ -11,7 +11,7 @@ logs=$HAL_BUILD/check
 
 rows='
 format       clang-format on every C file and header
-exports      only hal_* is exported, and no driver is linked
+exports      the library exports what the headers declare, and links to no driver
 consumer     an installed libhal used by find_package and pkg-config, from C and C++
 ptx          ptxas assembles every CUDA kernel for every target
 werror       clang builds everything without a warning

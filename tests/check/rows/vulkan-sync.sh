@@ -5,7 +5,7 @@ for folder in /usr/share/vulkan/explicit_layer.d /etc/vulkan/explicit_layer.d ${
     layer+=$(compgen -G "$folder/*validation*.json" || true)
 done
 [ -n "$layer" ] || skip "the Khronos validation layer is not installed"
-export VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+export HAL_TEST_SLOW=5 VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
 export VK_LAYER_SETTINGS_PATH=$HAL_ROOT/tests/check/vk_layer_settings.txt
 out=$HAL_BUILD/check/vulkan-sync.out
 # First the layer itself: a program with one invalid call and one hazard must be told off, else this row proves nothing.
