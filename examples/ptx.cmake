@@ -1,11 +1,10 @@
 # Assemble the PTX text inside SOURCE (the C string named ptx) with PTXAS for sm_80 and sm_90.
 file(READ "${SOURCE}" text)
-string(REGEX MATCH "char ptx\\[\\] =([^=]*\"}\\\\n\");" found "${text}")
+string(REGEX MATCH "char ptx\\[\\] =[ \n]*\"([^=]*}\\\\n)\";" found "${text}")
 if(NOT found)
   message(FATAL_ERROR "${SOURCE} has no PTX text")
 endif()
 string(REGEX REPLACE "\"[ \n]*\"" "" ptx "${CMAKE_MATCH_1}") # join the pieces
-string(REGEX REPLACE "^[^\"]*\"|\"$" "" ptx "${ptx}")
 string(REPLACE "\\n" "\n" ptx "${ptx}")
 file(WRITE "${OUTPUT}" "${ptx}")
 foreach(target sm_80 sm_90)
