@@ -248,7 +248,7 @@ static void fill_limits(const opencl_driver *cl, const found_device *device, hal
         info->max_group_count[i] = most < INT32_MAX ? most : INT32_MAX;
     }
     info->max_shared_memory = local < UINT32_MAX ? (uint32_t)local : UINT32_MAX;
-    uint64_t spans = HAL_MAX_BINDINGS * 2 * sizeof(cl_ulong); /* OFFSET form: a pointer and an offset each */
+    uint64_t spans = (uint64_t)HAL_MAX_BINDINGS * 2 * sizeof(cl_ulong); /* OFFSET form: a pointer and an offset each */
     info->max_args = parameters >= spans + HAL_MAX_ARGS ? HAL_MAX_ARGS : (uint32_t)(parameters / 4 / 4 * 4);
     info->max_args = info->max_args < HAL_MAX_ARGS ? info->max_args : HAL_MAX_ARGS;
     info->span_alignment = base_align / 8 > 256 ? base_align / 8 : 256;
@@ -373,8 +373,11 @@ hal_status hal_opencl_device_open(uint32_t index, hal_core *core, hal_native_dev
     if (status != HAL_OK)
         goto fail;
     found = hal_calloc(core, MAX_DEVICES, sizeof *found);
-    status = found ? find_devices(&opened->cl, found, &count)
-                   : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
+    if (!found) {
+        status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
+        goto fail;
+    }
+    status = find_devices(&opened->cl, found, &count);
     if (status == HAL_OK && index >= count)
         status = hal_fail(HAL_ERROR_NOT_FOUND, "opencl: no device %u: there are %u", (unsigned)index, (unsigned)count);
     if (status != HAL_OK)

@@ -11,8 +11,8 @@
 
 typedef struct opencl_driver {
     void *library;
-#define OPENCL_FUNCTION(name) __typeof__(cl##name) *name;
-#define OPENCL_OPTIONAL(name) __typeof__(cl##name) *name;
+#define OPENCL_FUNCTION(name) __typeof__(cl##name) *(name);
+#define OPENCL_OPTIONAL(name) OPENCL_FUNCTION(name)
 #include "driver.def"
 #undef OPENCL_FUNCTION
 #undef OPENCL_OPTIONAL

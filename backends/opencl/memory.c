@@ -149,7 +149,7 @@ hal_status hal_opencl_memory_map(hal_native_memory *memory, uint64_t offset, uin
                                         NULL, &event, &code);
     if (code != CL_SUCCESS)
         return hal_opencl_fail(code, "clEnqueueMapBuffer", "bytes %llu to %llu of %llu", (unsigned long long)offset,
-                               (unsigned long long)(offset + size), (unsigned long long)memory->size);
+                               (unsigned long long)offset + size, (unsigned long long)memory->size);
     code = cl->Flush(device->maps);
     hal_status status = code == CL_SUCCESS ? hal_opencl_event_wait(device, event, device->core->submit_timeout)
                                            : hal_opencl_fail(code, "clFlush", "mapping a buffer");
@@ -206,7 +206,7 @@ static hal_status create_view(hal_native_memory *memory, uint64_t offset, uint64
     hal_native_device *device = memory->device;
     opencl_view *view = hal_calloc(device->core, 1, sizeof *view);
     if (view && !memory->views)
-        memory->views = hal_calloc(device->core, OPENCL_VIEW_BUCKETS, sizeof *memory->views);
+        memory->views = hal_calloc(device->core, OPENCL_VIEW_BUCKETS, sizeof(opencl_view *));
     if (!view || !memory->views) {
         hal_free(view);
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: sub-buffer: out of host memory");
@@ -220,7 +220,7 @@ static hal_status create_view(hal_native_memory *memory, uint64_t offset, uint64
     if (code != CL_SUCCESS) {
         hal_free(view);
         return hal_opencl_fail(code, "clCreateSubBuffer", "bytes %llu to %llu of %llu", (unsigned long long)offset,
-                               (unsigned long long)(offset + size), (unsigned long long)memory->size);
+                               (unsigned long long)offset + size, (unsigned long long)memory->size);
     }
     view->offset = offset;
     view->size = size;

@@ -124,7 +124,7 @@ static hal_status compile_failed(const hal_native_module *module, cl_program pro
         if (*from == '\n' && to && log[to - 1] != ';')
             log[to++] = ';';
         else if (*from != '\n' && !(blank && to && log[to - 1] == ' '))
-            log[to++] = blank ? ' ' : *from;
+            log[to++] = (char)(blank ? ' ' : *from);
     }
     while (to && (log[to - 1] == ';' || log[to - 1] == ' '))
         to--;
@@ -202,7 +202,7 @@ static hal_status build(const hal_native_module *module, opencl_program *program
         return hal_opencl_fail(code, module->source ? "clCreateProgramWithSource" : "clCreateProgramWithIL",
                                "module %s", module->label);
     }
-    for (uint32_t i = 0; i < program->constant_count; i++) {
+    for (size_t i = 0; i < program->constant_count; i++) {
         code = cl->SetProgramSpecializationConstant
                    ? cl->SetProgramSpecializationConstant(program->handle, program->specialisation[2 * i],
                                                           sizeof(uint32_t), &program->specialisation[2 * i + 1])
@@ -235,7 +235,7 @@ static hal_status program_create(hal_native_module *module, const hal_kernel_des
         goto fail;
     }
     program->constant_count = count;
-    for (uint32_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         program->specialisation[2 * i] = desc->constants[i].id;
         program->specialisation[2 * i + 1] = desc->constants[i].value;
     }
@@ -259,7 +259,7 @@ static bool same_specialisation(const opencl_program *program, const hal_native_
         return true; /* the constants are in the options */
     if (program->constant_count != desc->constant_count)
         return false;
-    for (uint32_t i = 0; i < desc->constant_count; i++)
+    for (size_t i = 0; i < desc->constant_count; i++)
         if (program->specialisation[2 * i] != desc->constants[i].id ||
             program->specialisation[2 * i + 1] != desc->constants[i].value)
             return false;

@@ -50,7 +50,8 @@ static void watch(hal_native_device *device, opencl_signal *signal, cl_event eve
 {
     atomic_fetch_add_explicit(&signal->references, 1, memory_order_release);
     if (device->cl.SetEventCallback(event, CL_COMPLETE, wake, signal) != CL_SUCCESS)
-        signal_release(signal); /* waiting then goes by RECHECK_NS */
+        /* Not the last reference, the caller has one. Waiting goes by RECHECK_NS then. */
+        atomic_fetch_sub_explicit(&signal->references, 1, memory_order_relaxed);
 }
 
 /* CL_COMPLETE (0), a negative error, or a positive "not yet". */
