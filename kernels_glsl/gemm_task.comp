@@ -7,7 +7,9 @@
  *   A plain: lane = row of a group of 8, texel = neighbours in k   A transposed: lane = k, texel = neighbouring rows
  *   B plain: texel = neighbouring columns of one lane              B transposed: lane = column, texel = neighbours in k
  * Values of A reach all lanes by a shuffle with a constant. Where rows do not start at a texel (SHIFT_A, SHIFT_B), each
- * run of texels is read with one more, and shifted. A view starts up to a texel before its operand: base_a, base_b. */
+ * run of texels is read with one more, and shifted. A view starts up to a texel before its operand: base_a, base_b.
+ * gemm_task_address is the same where no view can be made (the address is not known before submit, or the operand is too
+ * large for a view): slower there, but far ahead of a kernel with shared memory. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -24,8 +26,35 @@ layout(constant_id = 5) const uint SHIFT_B = 0;
 layout(constant_id = 6) const uint DTYPE_D = 1;
 layout(constant_id = 7) const uint EXTRAS = 1; /* C, bias, activation or residual */
 
+#ifdef HAL_KERNEL_gemm_task_address
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer ref_texel {
+    uvec4 value;
+};
+uint64_t a_start, b_start; /* of the problem's operand, rounded down to a texel */
+
+uvec4 fetch_a(uint texel)
+{
+    return ref_texel(a_start + uint64_t(texel) * 16).value;
+}
+
+uvec4 fetch_b(uint texel)
+{
+    return ref_texel(b_start + uint64_t(texel) * 16).value;
+}
+#else
 layout(set = 0, binding = 0) uniform usamplerBuffer a_view;
 layout(set = 0, binding = 1) uniform usamplerBuffer b_view;
+
+uvec4 fetch_a(uint texel)
+{
+    return texelFetch(a_view, int(texel));
+}
+
+uvec4 fetch_b(uint texel)
+{
+    return texelFetch(b_view, int(texel));
+}
+#endif
 
 const uint TEXEL = DTYPE == HAL_KERNEL_F32 ? 4 : 8; /* elements */
 const uint VECTORS = TEXEL;                         /* of 8 columns */
@@ -61,7 +90,7 @@ uvec4 funnel(uvec4 low, uvec4 high, uint shift)
 /* One element, for what whole texels do not cover. */
 float one_a(uint at)
 {
-    uvec4 texel = texelFetch(a_view, int(at / TEXEL));
+    uvec4 texel = fetch_a(at / TEXEL);
     uint i = at % TEXEL;
     float v = 0.0;
     [[unroll]] for (uint c = 0; c < TEXEL; c++)
@@ -71,18 +100,12 @@ float one_a(uint at)
 
 float one_b(uint at)
 {
-    uvec4 texel = texelFetch(b_view, int(at / TEXEL));
+    uvec4 texel = fetch_b(at / TEXEL);
     uint i = at % TEXEL;
     float v = 0.0;
     [[unroll]] for (uint c = 0; c < TEXEL; c++)
         v = i == c ? pick(texel, c) : v;
     return v;
-}
-
-/* The index of a texel that may lie behind the end: its value is not used then. */
-int inside(uint texel, uint last)
-{
-    return int(min(texel, last));
 }
 
 void main()
@@ -92,10 +115,20 @@ void main()
     const uint row0 = (gl_WorkGroupID.y + args.group_base[1]) * ROWS;
     const uint column0 = (gl_WorkGroupID.x + args.group_base[0]) * 8 * VECTORS;
     const uint lda = args.lda[0], ldb = args.ldb[0]; /* a view's elements fit 32 bits */
+#ifdef HAL_KERNEL_gemm_task_address
+    a_start = args.span[SPAN_A] + problem * JOIN64(args.stride_a) * element_size(DTYPE);
+    b_start = args.span[SPAN_B] + problem * JOIN64(args.stride_b) * element_size(DTYPE);
+    const uint a0 = (uint(a_start) & 15u) / element_size(DTYPE), b0 = (uint(b_start) & 15u) / element_size(DTYPE);
+    a_start &= ~uint64_t(15);
+    b_start &= ~uint64_t(15);
+    const uint last_a = (a0 + (TRANS_A == 0 ? (m - 1) * lda + depth : (depth - 1) * lda + m) - 1) / TEXEL;
+    const uint last_b = (b0 + (TRANS_B == 0 ? (depth - 1) * ldb + n : (n - 1) * ldb + depth) - 1) / TEXEL;
+#else
     const uint a0 = args.base_a + problem * args.stride_a[0], b0 = args.base_b + problem * args.stride_b[0];
+    const uint last_a = uint(textureSize(a_view)) - 1, last_b = uint(textureSize(b_view)) - 1;
+#endif
     const epilogue e = load_epilogue(problem);
     const uint lane = gl_LocalInvocationID.x;
-    const uint last_a = uint(textureSize(a_view)) - 1, last_b = uint(textureSize(b_view)) - 1;
 
     float sum[ROWS * VECTORS];
     [[unroll]] for (uint i = 0; i < ROWS * VECTORS; i++)
@@ -107,20 +140,20 @@ void main()
         if (TRANS_B == 0) {
             [[unroll]] for (uint q = 0; q < STEP; q++) {
                 uint at = b0 + (k + q) * ldb + column0 + TEXEL * lane;
-                uvec4 texel = texelFetch(b_view, inside(at / TEXEL, last_b));
+                uvec4 texel = fetch_b(min(at / TEXEL, last_b));
                 if (SHIFT_B != 0)
-                    texel = funnel(texel, texelFetch(b_view, inside(at / TEXEL + 1, last_b)), at % TEXEL);
+                    texel = funnel(texel, fetch_b(min(at / TEXEL + 1, last_b)), at % TEXEL);
                 [[unroll]] for (uint v = 0; v < VECTORS; v++)
                     b[q * VECTORS + v] = pick(texel, v);
             }
         } else {
             [[unroll]] for (uint v = 0; v < VECTORS; v++) {
                 uint at = b0 + min(column0 + 8 * v + lane, n - 1) * ldb + k;
-                uvec4 texel = texelFetch(b_view, int(at / TEXEL));
+                uvec4 texel = fetch_b(at / TEXEL);
                 [[unroll]] for (uint u = 0; u < STEP / TEXEL; u++) {
                     uvec4 next = texel, whole = texel;
                     if (SHIFT_B != 0 || u + 1 < STEP / TEXEL)
-                        next = texelFetch(b_view, inside(at / TEXEL + u + 1, last_b));
+                        next = fetch_b(min(at / TEXEL + u + 1, last_b));
                     if (SHIFT_B != 0)
                         whole = funnel(texel, next, at % TEXEL);
                     [[unroll]] for (uint c = 0; c < TEXEL; c++)
@@ -133,11 +166,11 @@ void main()
             float a[STEP];
             if (TRANS_A == 0) {
                 uint at = a0 + min(row0 + 8 * group + lane, m - 1) * lda + k;
-                uvec4 texel = texelFetch(a_view, int(at / TEXEL));
+                uvec4 texel = fetch_a(at / TEXEL);
                 [[unroll]] for (uint u = 0; u < STEP / TEXEL; u++) {
                     uvec4 next = texel, whole = texel;
                     if (SHIFT_A != 0 || u + 1 < STEP / TEXEL)
-                        next = texelFetch(a_view, inside(at / TEXEL + u + 1, last_a));
+                        next = fetch_a(min(at / TEXEL + u + 1, last_a));
                     if (SHIFT_A != 0)
                         whole = funnel(texel, next, at % TEXEL);
                     [[unroll]] for (uint c = 0; c < TEXEL; c++)
@@ -147,11 +180,11 @@ void main()
             } else {
                 [[unroll]] for (uint block = 0; block < STEP / 8; block++) {
                     uint at = a0 + (k + 8 * block + lane) * lda + row0 + 8 * group;
-                    uvec4 texel = texelFetch(a_view, inside(at / TEXEL, last_a));
+                    uvec4 texel = fetch_a(min(at / TEXEL, last_a));
                     [[unroll]] for (uint u = 0; u < 8 / TEXEL; u++) {
                         uvec4 next = texel, whole = texel;
                         if (SHIFT_A != 0 || u + 1 < 8 / TEXEL)
-                            next = texelFetch(a_view, inside(at / TEXEL + u + 1, last_a));
+                            next = fetch_a(min(at / TEXEL + u + 1, last_a));
                         if (SHIFT_A != 0)
                             whole = funnel(texel, next, at % TEXEL);
                         [[unroll]] for (uint c = 0; c < TEXEL; c++)

@@ -13,7 +13,7 @@
  *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256 (CL, GLSL: 32 64)
  *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
- *              DTYPE_D EXTRAS
+ *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
  *  gemm_task_small  the same for m <= 8 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K
  *
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address

@@ -41,7 +41,12 @@ typedef struct gemm_plan {
 #define GEMM_FEW_ROWS 8 /* up to here B is what costs time, and it is read once */
 
 /* Kernels that a plan can do without: the general one is always left. */
-typedef enum gemm_kernel { GEMM_KERNEL_TASK = 1, GEMM_KERNEL_MMA = 2, GEMM_KERNEL_SMALL = 4 } gemm_kernel;
+typedef enum gemm_kernel {
+    GEMM_KERNEL_TASK = 1,
+    GEMM_KERNEL_MMA = 2,
+    GEMM_KERNEL_SMALL = 4,
+    GEMM_KERNEL_VIEWS = 8 /* the task kernel's texel views: never *chosen, but may be done without */
+} gemm_kernel;
 
 /* The best plan for the device without the kernels in `without` (bits of gemm_kernel); *chosen: the one it took, or 0.
  */

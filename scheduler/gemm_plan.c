@@ -202,6 +202,12 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
     return true;
 }
 
+/* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
+static bool indexes_fit(const gemm_operand *o)
+{
+    return o->rows * o->ld <= INT32_MAX;
+}
+
 /* How an operand is seen as texels of 16 bytes: where the view starts, and whether rows start inside texels. */
 static bool view_operand(const hal_device_info *info, const gemm_operand *o, uint32_t batch, uint64_t *back,
                          uint64_t *bytes, uint32_t *shift)
@@ -216,34 +222,41 @@ static bool view_operand(const hal_device_info *info, const gemm_operand *o, uin
     return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
 }
 
-/* One core's task in GLSL, where texels can be fetched without a branch. */
-static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+/* One core's task in GLSL: operands as texel views, where they can be, since texels are fetched without a branch. */
+static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_plan *plan)
 {
     static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
                                         "SHIFT_A", "SHIFT_B", "DTYPE_D", "EXTRAS"};
     const gemm_operand *o = p->operands;
     uint64_t back[2], bytes[2];
-    uint32_t shift[2];
+    uint32_t shift[2] = {1, 1};
     if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != 8 || info->max_group_size < 8 ||
-        p->k == 0 || !view_operand(info, &o[GEMM_A], p->batch, &back[0], &bytes[0], &shift[0]) ||
-        !view_operand(info, &o[GEMM_B], p->batch, &back[1], &bytes[1], &shift[1])) {
+        p->k == 0 || !indexes_fit(&o[GEMM_A]) || !indexes_fit(&o[GEMM_B])) {
         return false;
+    }
+    const bool views = !(without & GEMM_KERNEL_VIEWS) &&
+                       view_operand(info, &o[GEMM_A], p->batch, &back[0], &bytes[0], &shift[0]) &&
+                       view_operand(info, &o[GEMM_B], p->batch, &back[1], &bytes[1], &shift[1]);
+    if (!views) {
+        shift[0] = shift[1] = 1;
     }
     const hal_dtype dtype = o[GEMM_A].dtype;
     const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
     const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
-    uint32_t row_groups = dtype == HAL_F32 && p->m > 16 ? 4 : 1;
+    const uint32_t row_groups = dtype == HAL_F32 && p->m > 16 ? 4 : 1;
     const uint32_t constants[] = {
         (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
         extras};
-    spec_start(plan, "gemm_task", constants, 8);
+    spec_start(plan, views ? "gemm_task" : "gemm_task_address", constants, 8);
     plan->constant_names = names;
     plan->spec.group[0] = 8;
-    plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
-    plan->back_a = back[0];
-    plan->back_b = back[1];
-    plan->view_a = bytes[0];
-    plan->view_b = bytes[1];
+    if (views) {
+        plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
+        plan->back_a = back[0];
+        plan->back_b = back[1];
+        plan->view_a = bytes[0];
+        plan->view_b = bytes[1];
+    }
     plan->grid = HAL_GRID3(groups(p->n, columns), groups(p->m, 8 * row_groups), p->batch);
     return true;
 }
@@ -254,7 +267,7 @@ hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *proble
     const bool few = problem->m <= GEMM_FEW_ROWS;
     *chosen = 0;
     if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {
-        bool fits = info->max_view_elements ? plan_texel_task(info, problem, plan)
+        bool fits = info->max_view_elements ? plan_texel_task(info, problem, without, plan)
                     : few                   ? plan_task_small(info, problem, plan)
                                             : plan_task(info, problem, plan);
         if (fits) {

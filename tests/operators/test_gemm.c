@@ -71,9 +71,11 @@ static void test_general_kernels(void **state)
     uint64_t seed = 21;
     for (hal_dtype dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
         for (int trans = 0; trans < 4; trans++) {
-            for (uint32_t round = 0; round < 4; round++) {
-                uint64_t m = round == 0 ? 1 + random_below(&seed, 8) : sizes[random_below(&seed, SIZES)];
-                uint32_t without = GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | (round & 2 ? GEMM_KERNEL_SMALL : 0);
+            for (uint32_t round = 0; round < 5; round++) {
+                uint64_t m = round % 4 == 0 ? 1 + random_below(&seed, 8) : sizes[random_below(&seed, SIZES)];
+                uint32_t without = round == 4
+                                       ? GEMM_KERNEL_VIEWS
+                                       : GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | (round & 2 ? GEMM_KERNEL_SMALL : 0);
                 one_random(f, dtype, trans, m, sizes[random_below(&seed, SIZES)], sizes[random_below(&seed, SIZES)],
                            round & 1, without, &seed);
             }
