@@ -1,5 +1,5 @@
 cmake_minimum_required(VERSION 3.20)
-# Write INPUT as a C byte array named SYMBOL to OUTPUT. Text is terminated by a NUL that SYMBOL_size does not count;
+# Write a C file OUTPUT that holds the bytes of INPUT as SYMBOL. They end with a NUL that SYMBOL_size does not count;
 # OpenCL C has its #include "..." lines resolved from INCLUDES ("|"-separated folders), once each.
 set(seen "")
 if(INPUT MATCHES "\\.cl$")
@@ -27,16 +27,18 @@ if(INPUT MATCHES "\\.cl$")
   file(WRITE "${OUTPUT}.txt" "${text}")
   set(INPUT "${OUTPUT}.txt")
 endif()
-file(READ "${INPUT}" hex HEX)
-string(LENGTH "${hex}" digits)
-math(EXPR size "${digits} / 2")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-string(REGEX REPLACE "(0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,)" "\\1\n" bytes "${bytes}")
+file(SIZE "${INPUT}" size)
+# The assembler takes the bytes in: a C array of a few MiB takes the compiler many seconds.
 file(WRITE "${OUTPUT}" "/* Generated from a kernel by cmake/embed.cmake. */
 #include <stddef.h>
-extern const unsigned char ${SYMBOL}[];
 extern const size_t ${SYMBOL}_size;
-_Alignas(16) const unsigned char ${SYMBOL}[] = {
-${bytes}0x00};
 const size_t ${SYMBOL}_size = ${size};
+__asm__(\".section .rodata\\n\"
+        \".balign 16\\n\"
+        \".globl ${SYMBOL}\\n\"
+        \".hidden ${SYMBOL}\\n\"
+        \"${SYMBOL}:\\n\"
+        \".incbin \\\"${INPUT}\\\"\\n\"
+        \".byte 0\\n\"
+        \".previous\\n\");
 ")

@@ -8,6 +8,7 @@
 
 find_program(HAL_GLSLANG NAMES glslangValidator glslang DOC "GLSL to SPIR-V compiler for the built-in Vulkan kernels")
 find_program(HAL_NVCC NAMES nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "nvcc, for the built-in CUDA kernels")
+find_program(HAL_PTXAS NAMES ptxas HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "ptxas, for a cubin of the main target")
 set(HAL_SPIRV_DIR "" CACHE PATH "Folder of NAME.spv files to use where there is no glslangValidator")
 set(HAL_KERNEL_ABI_DIR ${PROJECT_SOURCE_DIR}/scheduler)
 set(HAL_GENERATED ${CMAKE_BINARY_DIR}/generated)
@@ -16,7 +17,7 @@ set_property(GLOBAL PROPERTY HAL_BUILTIN_ROWS "")
 set_property(GLOBAL PROPERTY HAL_BUILTIN_EXTERNS "")
 
 function(hal_embed input symbol depends_text)
-  # ${symbol}.c defines: const unsigned char symbol[] (NUL-terminated) and const size_t symbol_size.
+  # Defines const unsigned char symbol[] (with a NUL behind it) and const size_t symbol_size.
   add_custom_command(OUTPUT ${HAL_GENERATED}/${symbol}.c
     COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DSYMBOL=${symbol} -DOUTPUT=${HAL_GENERATED}/${symbol}.c
             "-DINCLUDES=${PROJECT_SOURCE_DIR}/kernels_cl|${HAL_KERNEL_ABI_DIR}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
@@ -39,6 +40,7 @@ function(hal_builtin_make)
   set(cl NULL)
   set(spirv "NULL, NULL")
   set(ptx NULL)
+  set(cubin "NULL, NULL")
   set(absent "\"this build has no CUDA kernels: nvcc was not found when libhal was configured\"")
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/kernels_cu/${K_FILE}.cu)
     set(absent "\"this kernel has no CUDA form\"")
@@ -89,13 +91,23 @@ function(hal_builtin_make)
         DEPENDS ${source} ${includes} ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
         COMMENT "Compiling ${K_FILE}.ptx" VERBATIM)
       hal_embed(${HAL_GENERATED}/${K_FILE}.ptx ${symbol} "")
+      if(HAL_PTXAS)
+        # Machine code for the main target, H100 class: the driver would compile for seconds at the first call.
+        add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.sm_90.cubin
+          COMMAND ${HAL_PTXAS} -arch=sm_90 -O3 -o ${HAL_GENERATED}/${K_FILE}.sm_90.cubin ${HAL_GENERATED}/${K_FILE}.ptx
+          DEPENDS ${HAL_GENERATED}/${K_FILE}.ptx COMMENT "Assembling ${K_FILE}.sm_90.cubin" VERBATIM)
+        hal_embed(${HAL_GENERATED}/${K_FILE}.sm_90.cubin hal_cubin_${K_FILE} "")
+      endif()
       set_property(GLOBAL PROPERTY HAL_DONE_${symbol} TRUE)
     endif()
     set(ptx "(const char *)${symbol}")
+    if(HAL_PTXAS)
+      set(cubin "hal_cubin_${K_FILE}, &hal_cubin_${K_FILE}_size")
+    endif()
     set(absent NULL)
   endif()
   set_property(GLOBAL APPEND_STRING PROPERTY HAL_BUILTIN_ROWS
-    "    {\"${K_NAME}\", ${cl}, ${spirv}, ${ptx}, ${absent}},\n")
+    "    {\"${K_NAME}\", ${cl}, ${spirv}, ${ptx}, ${cubin}, ${absent}},\n")
 endfunction()
 
 function(hal_builtins_finish)
@@ -112,7 +124,7 @@ function(hal_builtins_finish)
 
 @externs@
 const hal_builtin hal_builtins[] = {
-@rows@    {NULL, NULL, NULL, NULL, NULL, NULL},
+@rows@    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL},
 };
 const size_t hal_builtin_count = sizeof hal_builtins / sizeof hal_builtins[0] - 1;
 ")

@@ -69,6 +69,8 @@ typedef struct hal_builtin {
     const unsigned char *spirv;
     const size_t *spirv_size;
     const char *cuda_ptx;    /* compute_80 */
+    const unsigned char *cuda_cubin; /* sm_90 */
+    const size_t *cuda_cubin_size;
     const char *cuda_absent; /* why cuda_ptx is NULL */
 } hal_builtin;
 extern const hal_builtin hal_builtins[];

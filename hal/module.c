@@ -185,6 +185,8 @@ static hal_status builtin_module(hal_device *device, size_t index, hal_module **
                             .spirv = builtin->spirv,
                             .spirv_size = builtin->spirv_size ? *builtin->spirv_size : 0,
                             .cuda_ptx = builtin->cuda_ptx,
+                            .cuda_cubin = builtin->cuda_cubin,
+                            .cuda_cubin_size = builtin->cuda_cubin_size ? *builtin->cuda_cubin_size : 0,
                             .options = options};
     hal_module *module = hal_calloc(&device->core, 1, sizeof *module);
     if (!module) {
