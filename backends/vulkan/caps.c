@@ -27,7 +27,7 @@ typedef struct extensions {
 
 static bool has_extension(const extensions *all, const char *name)
 {
-    for (uint32_t i = 0; i < all->count; i++)
+    for (uint32_t i = 0; all->list && i < all->count; i++)
         if (strcmp(all->list[i].extensionName, name) == 0)
             return true;
     return false;
@@ -205,7 +205,7 @@ static void describe_identity(const properties *p, uint32_t index, hal_device_in
     snprintf(info->name, sizeof info->name, "%.127s", base->deviceName);
     snprintf(info->driver, sizeof info->driver, "%.60s %.60s", p->v12.driverName, p->v12.driverInfo);
     for (uint32_t i = 0; i < VK_UUID_SIZE; i++)
-        snprintf(info->uuid + 2 * i, 3, "%02x", p->v11.deviceUUID[i]);
+        snprintf(info->uuid + (size_t)2 * i, 3, "%02x", p->v11.deviceUUID[i]);
     if (p->pci.pciBus || p->pci.pciDevice || p->pci.pciDomain)
         snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x.%x", p->pci.pciDomain & 0xffffffu, p->pci.pciBus & 0xffu,
                  p->pci.pciDevice & 0xffu, p->pci.pciFunction & 0xfu);

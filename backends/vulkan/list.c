@@ -198,7 +198,9 @@ static hal_status build(hal_native_list *list, vk_instance *instance, const hal_
 
 static void patch(const hal_native_list *list, vk_instance *instance, const hal_list_values *values)
 {
-    char *block = instance->recorder.parameters ? instance->recorder.parameters->host : NULL;
+    if (!instance->recorder.parameters)
+        return;
+    char *block = instance->recorder.parameters->host;
     for (uint32_t i = 0; i < list->patch_count; i++) {
         const vk_patch *p = &list->patches[i];
         const hal_native_span *bound = &values->bindings[p->slot];

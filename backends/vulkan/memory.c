@@ -340,7 +340,7 @@ static hal_status create_view(hal_native_memory *memory, VkFormat format, uint64
     if (result != VK_SUCCESS) {
         hal_free(view);
         return hal_vk_fail(result, "vkCreateBufferView: bytes %llu to %llu", (unsigned long long)offset,
-                           (unsigned long long)(offset + range));
+                           (unsigned long long)offset + (unsigned long long)range);
     }
     view->format = format;
     view->offset = offset;
@@ -378,7 +378,7 @@ hal_status hal_vk_view_acquire(hal_native_memory *memory, hal_view kind, uint64_
         status = create_view(memory, format, offset, range, &view);
         memory->view_count += status == HAL_OK;
     }
-    if (status == HAL_OK) {
+    if (view) {
         view->uses++;
         view->next = memory->views;
         memory->views = view;

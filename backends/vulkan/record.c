@@ -60,7 +60,7 @@ void hal_vk_recorder_destroy(vk_recorder *recorder)
 void hal_vk_recorder_release(vk_recorder *recorder)
 {
     for (uint32_t i = 0; i < recorder->view_count; i++)
-        hal_vk_view_release(recorder->device, recorder->views[i]);
+        hal_vk_view_release(recorder->device, recorder->views[i].view);
     recorder->view_count = 0;
 }
 
@@ -212,17 +212,17 @@ static hal_status use_view(vk_recorder *recorder, const hal_native_span *span, h
 {
     if (recorder->view_count == recorder->view_capacity) {
         uint32_t capacity = recorder->view_capacity ? recorder->view_capacity * 2 : 32;
-        vk_view **views = hal_realloc(recorder->device->core, recorder->views, capacity * sizeof *views);
+        struct vk_view_use *views = hal_realloc(recorder->device->core, recorder->views, capacity * sizeof *views);
         if (!views)
             return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "vulkan: out of host memory for texel views");
         recorder->views = views;
         recorder->view_capacity = capacity;
     }
-    vk_view *view;
+    vk_view *view = NULL;
     hal_status status = hal_vk_view_acquire(span->memory, kind, span->offset, span->size, &view);
-    if (status != HAL_OK)
+    if (!view)
         return status;
-    recorder->views[recorder->view_count++] = view;
+    recorder->views[recorder->view_count++].view = view;
     *handle = view->handle;
     return HAL_OK;
 }
@@ -240,14 +240,14 @@ static bool same_set(const vk_recorder *recorder, const hal_native_kernel *kerne
 }
 
 static hal_status write_set(vk_recorder *recorder, const hal_native_kernel *kernel, const hal_native_span *spans,
-                            VkDescriptorSet set)
+                            uint32_t span_count, VkDescriptorSet set)
 {
     hal_native_device *device = recorder->device;
     VkWriteDescriptorSet writes[HAL_MAX_BINDINGS];
     VkDescriptorBufferInfo buffers[HAL_MAX_BINDINGS];
     VkBufferView views[HAL_MAX_BINDINGS];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < kernel->binding_count; i++) {
+    for (uint32_t i = 0; i < span_count; i++) {
         if (!kernel->has_descriptor[i])
             continue;
         VkWriteDescriptorSet *write = &writes[count++];
@@ -284,7 +284,8 @@ static hal_status bind_set(vk_recorder *recorder, const hal_command *command)
     hal_native_device *device = recorder->device;
     const hal_native_kernel *kernel = command->dispatch.kernel;
     hal_native_span spans[HAL_MAX_BINDINGS];
-    for (uint32_t i = 0; i < kernel->binding_count; i++)
+    uint32_t span_count = kernel->binding_count;
+    for (uint32_t i = 0; i < span_count; i++)
         spans[i] = resolve(recorder, &command->dispatch.spans[i]);
     if (same_set(recorder, kernel, spans))
         return HAL_OK;
@@ -292,12 +293,12 @@ static hal_status bind_set(vk_recorder *recorder, const hal_command *command)
     recorder->set_bound = false;
     hal_status status = allocate_set(recorder, kernel, &set);
     if (status == HAL_OK)
-        status = write_set(recorder, kernel, spans, set);
+        status = write_set(recorder, kernel, spans, span_count, set);
     if (status != HAL_OK)
         return status;
     device->vk.CmdBindDescriptorSets(recorder->commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->layout, 0, 1, &set, 0,
                                      NULL);
-    memcpy(recorder->set_spans, spans, kernel->binding_count * sizeof *spans);
+    memcpy(recorder->set_spans, spans, span_count * sizeof *spans);
     recorder->set_bound = true;
     return HAL_OK;
 }

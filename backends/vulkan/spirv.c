@@ -3,6 +3,7 @@
 
 #define MAGIC        0x07230203u
 #define HEADER_WORDS 5
+#define HEADER_BYTES ((size_t)20)
 
 enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17, OP_FUNCTION = 54, OP_FUNCTION_END = 56 };
 enum { OP_TYPE_BOOL = 20, OP_TYPE_INT, OP_TYPE_FLOAT, OP_TYPE_VECTOR, OP_TYPE_MATRIX };
@@ -48,8 +49,8 @@ static const char *literal(const uint32_t *words, uint32_t count)
 }
 
 typedef struct capability {
-    uint32_t id;
     const char *name;
+    uint32_t id;
     bool present;
 } capability;
 
@@ -57,42 +58,42 @@ static hal_status check_capability(const vk_caps *caps, uint32_t id, const char 
 {
     const VkSubgroupFeatureFlags subgroup = caps->subgroup_operations;
     const capability known[] = {
-        {6, "Kernel (an OpenCL program)", false},
-        {9, "Float16", caps->features12.shaderFloat16},
-        {10, "Float64", caps->features.features.shaderFloat64},
-        {11, "Int64", caps->features.features.shaderInt64},
-        {12, "Int64Atomics", caps->features12.shaderBufferInt64Atomics || caps->features12.shaderSharedInt64Atomics},
-        {22, "Int16", caps->features.features.shaderInt16},
-        {39, "Int8", caps->features12.shaderInt8},
-        {61, "GroupNonUniform", subgroup & VK_SUBGROUP_FEATURE_BASIC_BIT},
-        {62, "GroupNonUniformVote", subgroup & VK_SUBGROUP_FEATURE_VOTE_BIT},
-        {63, "GroupNonUniformArithmetic", subgroup & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT},
-        {64, "GroupNonUniformBallot", subgroup & VK_SUBGROUP_FEATURE_BALLOT_BIT},
-        {65, "GroupNonUniformShuffle", subgroup & VK_SUBGROUP_FEATURE_SHUFFLE_BIT},
-        {66, "GroupNonUniformShuffleRelative", subgroup & VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT},
-        {67, "GroupNonUniformClustered", subgroup & VK_SUBGROUP_FEATURE_CLUSTERED_BIT},
-        {68, "GroupNonUniformQuad", subgroup & VK_SUBGROUP_FEATURE_QUAD_BIT},
-        {4433, "StorageBuffer16BitAccess", caps->features11.storageBuffer16BitAccess},
-        {4434, "UniformAndStorageBuffer16BitAccess", caps->features11.uniformAndStorageBuffer16BitAccess},
-        {4435, "StoragePushConstant16", false},
-        {4441, "VariablePointersStorageBuffer", caps->features11.variablePointersStorageBuffer},
-        {4442, "VariablePointers", caps->features11.variablePointers},
-        {4448, "StorageBuffer8BitAccess", caps->features12.storageBuffer8BitAccess},
-        {4449, "UniformAndStorageBuffer8BitAccess", caps->features12.uniformAndStorageBuffer8BitAccess},
-        {4450, "StoragePushConstant8", false},
-        {5116, "BFloat16TypeKHR", caps->bfloat16},
-        {5117, "BFloat16DotProductKHR", false},
-        {5118, "BFloat16CooperativeMatrixKHR", caps->bfloat16 && caps->cooperative_matrix},
-        {5345, "VulkanMemoryModel", caps->features12.vulkanMemoryModel},
-        {5346, "VulkanMemoryModelDeviceScope", caps->features12.vulkanMemoryModelDeviceScope},
-        {5357, "CooperativeMatrixNV", false},
-        {6016, "DotProductInputAll", false},
-        {6017, "DotProductInput4x8Bit", false},
-        {6018, "DotProductInput4x8BitPacked", false},
-        {6019, "DotProduct", false},
-        {6022, "CooperativeMatrixKHR", caps->cooperative_matrix},
-        {6033, "AtomicFloat32AddEXT", false},
-        {6034, "AtomicFloat64AddEXT", false},
+        {"Kernel (an OpenCL program)", 6, false},
+        {"Float16", 9, caps->features12.shaderFloat16},
+        {"Float64", 10, caps->features.features.shaderFloat64},
+        {"Int64", 11, caps->features.features.shaderInt64},
+        {"Int64Atomics", 12, caps->features12.shaderBufferInt64Atomics || caps->features12.shaderSharedInt64Atomics},
+        {"Int16", 22, caps->features.features.shaderInt16},
+        {"Int8", 39, caps->features12.shaderInt8},
+        {"GroupNonUniform", 61, subgroup & VK_SUBGROUP_FEATURE_BASIC_BIT},
+        {"GroupNonUniformVote", 62, subgroup & VK_SUBGROUP_FEATURE_VOTE_BIT},
+        {"GroupNonUniformArithmetic", 63, subgroup & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT},
+        {"GroupNonUniformBallot", 64, subgroup & VK_SUBGROUP_FEATURE_BALLOT_BIT},
+        {"GroupNonUniformShuffle", 65, subgroup & VK_SUBGROUP_FEATURE_SHUFFLE_BIT},
+        {"GroupNonUniformShuffleRelative", 66, subgroup & VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT},
+        {"GroupNonUniformClustered", 67, subgroup & VK_SUBGROUP_FEATURE_CLUSTERED_BIT},
+        {"GroupNonUniformQuad", 68, subgroup & VK_SUBGROUP_FEATURE_QUAD_BIT},
+        {"StorageBuffer16BitAccess", 4433, caps->features11.storageBuffer16BitAccess},
+        {"UniformAndStorageBuffer16BitAccess", 4434, caps->features11.uniformAndStorageBuffer16BitAccess},
+        {"StoragePushConstant16", 4435, false},
+        {"VariablePointersStorageBuffer", 4441, caps->features11.variablePointersStorageBuffer},
+        {"VariablePointers", 4442, caps->features11.variablePointers},
+        {"StorageBuffer8BitAccess", 4448, caps->features12.storageBuffer8BitAccess},
+        {"UniformAndStorageBuffer8BitAccess", 4449, caps->features12.uniformAndStorageBuffer8BitAccess},
+        {"StoragePushConstant8", 4450, false},
+        {"BFloat16TypeKHR", 5116, caps->bfloat16},
+        {"BFloat16DotProductKHR", 5117, false},
+        {"BFloat16CooperativeMatrixKHR", 5118, caps->bfloat16 && caps->cooperative_matrix},
+        {"VulkanMemoryModel", 5345, caps->features12.vulkanMemoryModel},
+        {"VulkanMemoryModelDeviceScope", 5346, caps->features12.vulkanMemoryModelDeviceScope},
+        {"CooperativeMatrixNV", 5357, false},
+        {"DotProductInputAll", 6016, false},
+        {"DotProductInput4x8Bit", 6017, false},
+        {"DotProductInput4x8BitPacked", 6018, false},
+        {"DotProduct", 6019, false},
+        {"CooperativeMatrixKHR", 6022, caps->cooperative_matrix},
+        {"AtomicFloat32AddEXT", 6033, false},
+        {"AtomicFloat64AddEXT", 6034, false},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (known[i].id == id && !known[i].present)
@@ -104,7 +105,7 @@ static hal_status check_capability(const vk_caps *caps, uint32_t id, const char 
 
 static hal_status check_header(const vk_caps *caps, const uint32_t *words, size_t size, const char *label)
 {
-    if (size % 4 || size < HEADER_WORDS * 4)
+    if (size % 4 || size < HEADER_BYTES)
         return hal_fail(HAL_ERROR_COMPILE,
                         "vulkan: module '%s': %zu bytes are no SPIR-V (a multiple of 4, at least 20)", label, size);
     if (words[0] != MAGIC)
@@ -311,14 +312,16 @@ hal_status hal_vk_spirv_check_shared(const hal_native_device *device, const uint
     p.spec_ids = hal_calloc(device->core, (size_t)p.bound + 1, sizeof *p.spec_ids);
     uint64_t shared = 0;
     hal_status status = HAL_OK;
-    if (!p.defined || !p.spec_ids)
+    if (p.defined && p.spec_ids) {
+        walker w = walk(words, size);
+        while (next(&w)) {
+            define(&p, &w);
+            shared += variable_size(&p, &w);
+        }
+    } else {
         status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "vulkan: out of host memory for kernel '%s'", label);
-    walker w = walk(words, size);
-    while (status == HAL_OK && next(&w)) {
-        define(&p, &w);
-        shared += variable_size(&p, &w);
     }
-    if (status == HAL_OK && shared > limit)
+    if (shared > limit)
         status = hal_fail(HAL_ERROR_LIMIT, "vulkan: kernel '%s' declares %llu bytes of shared memory, a group has %u",
                           label, (unsigned long long)shared, limit);
     hal_free(p.defined);

@@ -283,10 +283,11 @@ static hal_status open_recording(hal_native_stream *stream)
         status = hal_vk_stream_submit_early(stream);
     if (status == HAL_OK)
         status = open_batch(stream);
-    if (status != HAL_OK || stream->open->recording)
+    vk_batch *batch = stream->open;
+    if (status != HAL_OK || !batch || batch->recording)
         return status;
-    status = hal_vk_recorder_begin(&stream->open->recorder, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT);
-    stream->open->recording = status == HAL_OK;
+    status = hal_vk_recorder_begin(&batch->recorder, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT);
+    batch->recording = status == HAL_OK;
     return status;
 }
 
@@ -400,9 +401,9 @@ hal_status hal_vk_stream_wait_point(hal_native_stream *stream, hal_native_stream
         status = hal_vk_stream_submit_early(stream);
     if (status == HAL_OK)
         status = open_batch(stream);
-    if (status != HAL_OK)
-        return status;
     batch = stream->open;
+    if (status != HAL_OK || !batch)
+        return status;
     for (uint32_t i = 0; i < batch->wait_count; i++)
         if (batch->waits[i] == other->points) {
             if (batch->wait_values[i] < point)

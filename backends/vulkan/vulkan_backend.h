@@ -196,7 +196,9 @@ typedef struct vk_recorder {
     uint64_t used;                   /* bytes of it */
     const hal_native_span *bindings; /* of the slots; NULL while they are unknown */
     vk_descriptors descriptors;
-    vk_view **views;
+    struct vk_view_use {
+        vk_view *view;
+    } * views; /* to be released */
     uint32_t view_count, view_capacity;
     const hal_native_kernel *kernel; /* bound last */
     bool set_bound;                  /* ... with the descriptors of: */
