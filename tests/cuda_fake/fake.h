@@ -166,13 +166,14 @@ typedef struct fake_op {
 typedef struct fake_stream {
     fake_object object;
     pthread_t thread;
+    pthread_cond_t told; /* there is something to do */
     fake_op *head, **tail;
     bool stop;
 } fake_stream;
 
 /* Everything below is called with the lock held, unless it says otherwise. */
 extern pthread_mutex_t fake_lock;
-extern pthread_cond_t fake_moved; /* an operation was added or is done */
+extern pthread_cond_t fake_moved; /* a marker is done */
 
 enum { FAKE_NEEDS_NOTHING = 0, FAKE_NEEDS_INIT = 1, FAKE_NEEDS_CONTEXT = 2 };
 /* Takes the lock, counts the call, and says whether it may go on: else it has let go of the lock again. */

@@ -7,7 +7,7 @@
 #define MAX_DEVICES  8
 #define MAX_FAILURES 16
 #define STACK_DEPTH  32
-#define MAX_DEAD     4096
+#define MAX_DEAD     512
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_moved = PTHREAD_COND_INITIALIZER;

@@ -1,7 +1,10 @@
 /* fake_memory.c - the fake driver's memory: host memory with a list of what is allocated. */
 #include "fake.h"
 
-#define PAGE 4096u
+#include <sys/mman.h>
+
+#define PAGE  4096u
+#define LARGE (1u << 20) /* from here on memory is mapped: a sanitizer takes long over large blocks */
 
 static struct {
     fake_allocation **list;
@@ -40,7 +43,9 @@ static void forget(fake_allocation *allocation)
         }
     }
     memory.used -= on_device(allocation->kind) ? allocation->size : 0;
-    if (allocation->kind != FAKE_REGISTERED)
+    if (allocation->kind != FAKE_REGISTERED && allocation->size >= LARGE)
+        munmap(allocation->pointer, allocation->size);
+    else if (allocation->kind != FAKE_REGISTERED)
         free(allocation->pointer);
     fake_bury(&allocation->object);
 }
@@ -83,10 +88,11 @@ static nv_result allocate(fake_memory_kind kind, size_t size, void **pointer)
     size_t limit = fake_total_memory();
     if (size > limit || (on_device(kind) && size > limit - memory.used))
         return NV_ERROR_OUT_OF_MEMORY;
-    uint8_t *block = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
-    if (!block)
+    uint8_t *block = size >= LARGE ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                   : aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+    if (!block || block == MAP_FAILED)
         return NV_ERROR_OUT_OF_MEMORY;
-    memset(block, 0xa5, size < 1u << 20 ? size : 1u << 20); /* fresh memory holds anything */
+    memset(block, 0xa5, size < 16 * PAGE ? size : 16 * PAGE); /* fresh memory holds anything */
     note(kind, block, size);
     *pointer = block;
     return NV_SUCCESS;

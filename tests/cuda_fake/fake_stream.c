@@ -52,6 +52,7 @@ static void run(fake_stream *stream, fake_op *op)
     if (op->signal) {
         op->signal->time = now();
         op->signal->done = true;
+        pthread_cond_broadcast(&fake_moved);
     }
 }
 
@@ -61,7 +62,7 @@ static void *serve(void *argument)
     pthread_mutex_lock(&fake_lock);
     for (;;) {
         while (!stream->head && !stream->stop)
-            pthread_cond_wait(&fake_moved, &fake_lock);
+            pthread_cond_wait(&stream->told, &fake_lock);
         fake_op *op = stream->head;
         if (!op)
             break;
@@ -73,7 +74,6 @@ static void *serve(void *argument)
         fake_marker_drop(op->signal);
         fake_body_drop(op->body);
         free(op);
-        pthread_cond_broadcast(&fake_moved);
     }
     pthread_mutex_unlock(&fake_lock);
     return NULL;
@@ -87,7 +87,7 @@ fake_op *fake_push(fake_stream *stream, fake_op_kind kind)
     op->kind = kind;
     *stream->tail = op;
     stream->tail = &op->next;
-    pthread_cond_broadcast(&fake_moved);
+    pthread_cond_signal(&stream->told);
     return op;
 }
 
@@ -98,6 +98,7 @@ nv_result cuStreamCreateWithPriority(nv_stream *out, unsigned int flags, int pri
         return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "stream flags %u, priority %d", flags, priority));
     fake_stream *stream = fake_new(sizeof *stream, FAKE_STREAM, fake_current());
     stream->tail = &stream->head;
+    pthread_cond_init(&stream->told, NULL);
     if (pthread_create(&stream->thread, NULL, serve, stream) != 0) {
         fake_bury(&stream->object);
         return fake_leave(NV_ERROR_OUT_OF_MEMORY);
@@ -117,7 +118,7 @@ nv_result cuStreamDestroy_v2(nv_stream handle)
         fake_misuse(NV_SUCCESS, "a stream was destroyed with work pending");
     stream->stop = true;
     fake_bury(&stream->object);
-    pthread_cond_broadcast(&fake_moved);
+    pthread_cond_signal(&stream->told);
     pthread_t thread = stream->thread;
     result = stream->object.context->sticky;
     fake_leave(NV_SUCCESS);
