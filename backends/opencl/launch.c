@@ -1,5 +1,8 @@
-/* launch.c - one lowering for each kind of command, shared by streams and recorded lists. */
+/* launch.c - one lowering for each kind of command, shared by streams and recorded lists; and the kernels of a stream.
+ */
 #include "opencl_backend.h"
+
+#define MIN_KERNELS 16 /* places of the first table */
 
 hal_status hal_opencl_launch_init(opencl_launch *launch, hal_native_kernel *kernel)
 {
@@ -162,4 +165,89 @@ hal_status hal_opencl_fill(hal_native_device *device, cl_command_queue queue, co
         return HAL_OK;
     return hal_opencl_fail(code, "clEnqueueFillBuffer", "%llu bytes at offset %llu", (unsigned long long)dst->size,
                            (unsigned long long)dst->offset);
+}
+
+/* Clones of a stream's kernels. */
+
+static opencl_launch **launch_slot(opencl_launch **table, uint32_t capacity, const hal_native_kernel *kernel)
+{
+    uint32_t at = (uint32_t)(((uintptr_t)kernel >> 4) * 0x9e3779b1u >> 8) & (capacity - 1);
+    while (table[at] && table[at]->kernel != kernel)
+        at = (at + 1) & (capacity - 1);
+    return &table[at];
+}
+
+/* Move the clones to a table of `capacity`, leaving out those whose kernel was destroyed. */
+static hal_status rehash(hal_native_stream *stream, uint32_t capacity)
+{
+    opencl_launch **table = hal_calloc(stream->device->core, capacity, sizeof(opencl_launch *));
+    if (!table)
+        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: kernels of a stream: out of host memory");
+    stream->launch_count = 0;
+    stream->latest = NULL;
+    for (uint32_t i = 0; i < stream->launch_capacity; i++) {
+        opencl_launch *launch = stream->launches[i];
+        if (launch && atomic_load_explicit(&launch->kernel->destroyed, memory_order_relaxed)) {
+            hal_opencl_launch_finish(launch);
+            hal_free(launch);
+        } else if (launch) {
+            *launch_slot(table, capacity, launch->kernel) = launch;
+            stream->launch_count++;
+        }
+    }
+    hal_free(stream->launches);
+    stream->launches = table;
+    stream->launch_capacity = capacity;
+    return HAL_OK;
+}
+
+void hal_opencl_launch_drop_destroyed(hal_native_stream *stream)
+{
+    uint64_t count = atomic_load_explicit(&stream->device->destroyed_kernels, memory_order_relaxed);
+    if (count != stream->destroyed_kernels && stream->launch_count && rehash(stream, stream->launch_capacity) == HAL_OK)
+        stream->destroyed_kernels = count;
+}
+
+static hal_status add_launch(hal_native_stream *stream, hal_native_kernel *kernel, opencl_launch **added)
+{
+    hal_status status = HAL_OK;
+    if (2 * (stream->launch_count + 1) > stream->launch_capacity)
+        status = rehash(stream, stream->launch_capacity ? 2 * stream->launch_capacity : MIN_KERNELS);
+    if (status != HAL_OK)
+        return status;
+    opencl_launch *launch = hal_calloc(stream->device->core, 1, sizeof *launch);
+    if (!launch)
+        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: kernels of a stream: out of host memory");
+    status = hal_opencl_launch_init(launch, kernel);
+    if (status != HAL_OK) {
+        hal_free(launch);
+        return status;
+    }
+    *launch_slot(stream->launches, stream->launch_capacity, kernel) = launch;
+    stream->launch_count++;
+    *added = launch;
+    return HAL_OK;
+}
+
+hal_status hal_opencl_launch_find(hal_native_stream *stream, hal_native_kernel *kernel, opencl_launch **found)
+{
+    opencl_launch *launch =
+        stream->launch_capacity ? *launch_slot(stream->launches, stream->launch_capacity, kernel) : NULL;
+    hal_status status = launch ? HAL_OK : add_launch(stream, kernel, &launch);
+    if (status == HAL_OK)
+        stream->latest = *found = launch;
+    return status;
+}
+
+void hal_opencl_launch_free_all(hal_native_stream *stream)
+{
+    for (uint32_t i = 0; i < stream->launch_capacity; i++)
+        if (stream->launches[i]) {
+            hal_opencl_launch_finish(stream->launches[i]);
+            hal_free(stream->launches[i]);
+        }
+    for (uint32_t i = 0; i < OPENCL_RECENT_VIEWS; i++)
+        if (stream->recent[i].view)
+            hal_opencl_view_release(stream->recent[i].view);
+    hal_free(stream->launches);
 }

@@ -134,6 +134,8 @@ typedef struct opencl_mark {
 struct hal_native_stream {
     hal_native_device *device;
     cl_command_queue queue;
+    cl_command_queue untimed; /* the queue before the first timestamp, else NULL */
+    int priority;
     uint64_t enqueued;              /* commands, in all */
     atomic_uint_fast64_t retired;   /* of these, known to be done */
     atomic_uint_fast64_t completed; /* point */
@@ -146,11 +148,16 @@ struct hal_native_stream {
     cl_int failed;                               /* the code of the event that failed, else 0 */
     opencl_argument recent[OPENCL_RECENT_VIEWS]; /* by a hash of the span */
     opencl_launch *latest;
-    opencl_launch **launches; /* open addressing by kernel; capacity is a power of two */
+    opencl_launch **launches; /* open addressing by kernel; capacity is 0 or a power of two */
     uint32_t launch_count, launch_capacity;
     uint64_t destroyed_kernels; /* the device's count when dead clones were last dropped */
 };
 
+/* The stream's clone of a kernel, made at the first use. */
+hal_status hal_opencl_launch_find(hal_native_stream *stream, hal_native_kernel *kernel, opencl_launch **launch);
+/* Free the clones of destroyed kernels, or all. */
+void hal_opencl_launch_drop_destroyed(hal_native_stream *stream);
+void hal_opencl_launch_free_all(hal_native_stream *stream);
 /* Make room for `commands` more that are about to be enqueued, waiting at most core->submit_timeout. */
 hal_status hal_opencl_stream_reserve(hal_native_stream *stream, uint32_t commands);
 /* Wait for one event: HAL_OK, HAL_TIMEOUT, or HAL_ERROR_DEVICE_LOST if its command failed. */

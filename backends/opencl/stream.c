@@ -5,9 +5,8 @@
 #include <sched.h>
 #include <time.h>
 
-#define SPIN_NS     50000u     /* a short kernel ends sooner than a thread wakes */
-#define RECHECK_NS  100000000u /* a driver that loses an event callback costs this much, not for ever */
-#define MIN_KERNELS 16
+#define SPIN_NS    50000u     /* a short kernel ends sooner than a thread wakes */
+#define RECHECK_NS 100000000u /* a driver that loses an event callback costs this much, not for ever */
 
 static opencl_signal *signal_create(hal_core *core)
 {
@@ -126,16 +125,51 @@ hal_status hal_opencl_event_wait(hal_native_device *device, cl_event event, uint
     return event_result(status);
 }
 
-static cl_command_queue create_queue(hal_native_device *device, int priority, cl_int *code)
+static cl_command_queue create_queue(hal_native_device *device, int priority, cl_command_queue_properties options,
+                                     cl_int *code)
 {
     const opencl_driver *cl = &device->cl;
+    cl_command_queue queue;
     if (device->priorities && priority) {
-        const cl_queue_properties properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PRIORITY_KHR,
+        const cl_queue_properties properties[] = {CL_QUEUE_PROPERTIES, options, CL_QUEUE_PRIORITY_KHR,
                                                   priority > 0 ? CL_QUEUE_PRIORITY_HIGH_KHR : CL_QUEUE_PRIORITY_LOW_KHR,
                                                   0};
-        return cl->CreateCommandQueueWithProperties(device->context, device->id, properties, code);
+        queue = cl->CreateCommandQueueWithProperties(device->context, device->id, properties, code);
+    } else {
+        queue = cl->CreateCommandQueue(device->context, device->id, options, code);
     }
-    return cl->CreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, code);
+    return *code == CL_SUCCESS ? queue : NULL;
+}
+
+/* Go on with a queue that takes timestamps. Streams start without: on PoCL they cost every command a tenth of its
+ * enqueue. */
+static hal_status start_timestamps(hal_native_stream *stream)
+{
+    const opencl_driver *cl = &stream->device->cl;
+    const char *call = "clCreateCommandQueue";
+    cl_event event = NULL;
+    cl_int code;
+    cl_command_queue timed = create_queue(stream->device, stream->priority, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (!timed)
+        goto fail;
+    call = "clEnqueueMarkerWithWaitList";
+    code = cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &event);
+    if (code == CL_SUCCESS)
+        code = cl->Flush(stream->queue);
+    if (code == CL_SUCCESS)
+        code = cl->EnqueueBarrierWithWaitList(timed, 1, &event, NULL);
+    if (code != CL_SUCCESS)
+        goto fail;
+    cl->ReleaseEvent(event);
+    stream->untimed = stream->queue;
+    stream->queue = timed;
+    return HAL_OK;
+fail:
+    if (event)
+        cl->ReleaseEvent(event);
+    if (timed)
+        cl->ReleaseCommandQueue(timed);
+    return hal_opencl_fail(code, call, "a queue with timestamps");
 }
 
 hal_status hal_opencl_stream_create(hal_native_device *device, int priority, const char *label,
@@ -145,17 +179,15 @@ hal_status hal_opencl_stream_create(hal_native_device *device, int priority, con
     *stream = NULL;
     hal_native_stream *created = hal_calloc(device->core, 1, sizeof *created);
     if (created)
-        created->launches = hal_calloc(device->core, MIN_KERNELS, sizeof(opencl_launch *));
-    if (created)
         created->signal = signal_create(device->core);
-    if (!created || !created->launches || !created->signal) {
+    if (!created || !created->signal) {
         hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: stream %s: out of host memory", label ? label : "");
         goto fail;
     }
     created->device = device;
-    created->launch_capacity = MIN_KERNELS;
-    created->queue = create_queue(device, priority, &code);
-    if (code != CL_SUCCESS) {
+    created->priority = priority;
+    created->queue = create_queue(device, priority, 0, &code);
+    if (!created->queue) {
         hal_opencl_fail(code, "clCreateCommandQueue", "stream %s", label ? label : "");
         goto fail;
     }
@@ -165,8 +197,6 @@ hal_status hal_opencl_stream_create(hal_native_device *device, int priority, con
 fail:
     if (created && created->signal)
         signal_release(created->signal);
-    if (created)
-        hal_free(created->launches);
     hal_free(created);
     return code == CL_SUCCESS ? HAL_ERROR_OUT_OF_MEMORY : hal_opencl_status(code);
 }
@@ -174,85 +204,17 @@ fail:
 void hal_opencl_stream_destroy(hal_native_stream *stream)
 {
     const opencl_driver *cl = &stream->device->cl;
+    hal_opencl_launch_free_all(stream);
     for (uint32_t i = 0; i < stream->mark_count; i++)
         cl->ReleaseEvent(stream->marks[(stream->first_mark + i) % OPENCL_MARKS].event);
-    for (uint32_t i = 0; i < stream->launch_capacity; i++)
-        if (stream->launches[i]) {
-            hal_opencl_launch_finish(stream->launches[i]);
-            hal_free(stream->launches[i]);
-        }
-    for (uint32_t i = 0; i < OPENCL_RECENT_VIEWS; i++)
-        if (stream->recent[i].view)
-            hal_opencl_view_release(stream->recent[i].view);
     if (stream->tail)
         cl->ReleaseEvent(stream->tail);
     cl->ReleaseCommandQueue(stream->queue);
+    if (stream->untimed)
+        cl->ReleaseCommandQueue(stream->untimed);
     pthread_mutex_destroy(&stream->lock);
     signal_release(stream->signal);
-    hal_free(stream->launches);
     hal_free(stream);
-}
-
-/* Clones of a stream's kernels. */
-
-static opencl_launch **launch_slot(opencl_launch **table, uint32_t capacity, const hal_native_kernel *kernel)
-{
-    uint32_t at = (uint32_t)(((uintptr_t)kernel >> 4) * 0x9e3779b1u >> 8) & (capacity - 1);
-    while (table[at] && table[at]->kernel != kernel)
-        at = (at + 1) & (capacity - 1);
-    return &table[at];
-}
-
-/* Move the clones to a table of `capacity`, leaving out those whose kernel was destroyed. */
-static hal_status rehash(hal_native_stream *stream, uint32_t capacity)
-{
-    opencl_launch **table = hal_calloc(stream->device->core, capacity, sizeof(opencl_launch *));
-    if (!table)
-        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: kernels of a stream: out of host memory");
-    stream->launch_count = 0;
-    stream->latest = NULL;
-    for (uint32_t i = 0; i < stream->launch_capacity; i++) {
-        opencl_launch *launch = stream->launches[i];
-        if (launch && atomic_load_explicit(&launch->kernel->destroyed, memory_order_relaxed)) {
-            hal_opencl_launch_finish(launch);
-            hal_free(launch);
-        } else if (launch) {
-            *launch_slot(table, capacity, launch->kernel) = launch;
-            stream->launch_count++;
-        }
-    }
-    hal_free(stream->launches);
-    stream->launches = table;
-    stream->launch_capacity = capacity;
-    return HAL_OK;
-}
-
-static void drop_destroyed(hal_native_stream *stream)
-{
-    uint64_t count = atomic_load_explicit(&stream->device->destroyed_kernels, memory_order_relaxed);
-    if (count != stream->destroyed_kernels && rehash(stream, stream->launch_capacity) == HAL_OK)
-        stream->destroyed_kernels = count;
-}
-
-static hal_status add_launch(hal_native_stream *stream, hal_native_kernel *kernel, opencl_launch **added)
-{
-    hal_status status = HAL_OK;
-    if (2 * (stream->launch_count + 1) > stream->launch_capacity)
-        status = rehash(stream, 2 * stream->launch_capacity);
-    if (status != HAL_OK)
-        return status;
-    opencl_launch *launch = hal_calloc(stream->device->core, 1, sizeof *launch);
-    if (!launch)
-        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: kernels of a stream: out of host memory");
-    status = hal_opencl_launch_init(launch, kernel);
-    if (status != HAL_OK) {
-        hal_free(launch);
-        return status;
-    }
-    *launch_slot(stream->launches, stream->launch_capacity, kernel) = launch;
-    stream->launch_count++;
-    *added = launch;
-    return HAL_OK;
 }
 
 static hal_status dispatch(hal_native_stream *stream, const hal_command *command)
@@ -260,14 +222,8 @@ static hal_status dispatch(hal_native_stream *stream, const hal_command *command
     hal_native_kernel *kernel = command->dispatch.kernel;
     opencl_launch *launch = stream->latest;
     hal_status status = HAL_OK;
-    if (!launch || launch->kernel != kernel) {
-        launch = *launch_slot(stream->launches, stream->launch_capacity, kernel);
-        if (!launch)
-            status = add_launch(stream, kernel, &launch);
-        if (status != HAL_OK)
-            return status;
-        stream->latest = launch;
-    }
+    if (!launch || launch->kernel != kernel)
+        status = hal_opencl_launch_find(stream, kernel, &launch);
     for (uint32_t i = 0; i < command->dispatch.span_count && status == HAL_OK; i++)
         status = hal_opencl_launch_bind(launch, i, &command->dispatch.spans[i], stream->recent);
     if (status == HAL_OK)
@@ -445,7 +401,7 @@ hal_status hal_opencl_stream_reserve(hal_native_stream *stream, uint32_t command
 
 hal_status hal_opencl_stream_mark(hal_native_stream *stream, uint64_t point)
 {
-    drop_destroyed(stream);
+    hal_opencl_launch_drop_destroyed(stream);
     pthread_mutex_lock(&stream->lock);
     retire_marks(stream);
     bool full = stream->mark_count == OPENCL_MARKS;
@@ -528,6 +484,9 @@ hal_status hal_opencl_event_record(hal_native_event *event, hal_native_stream *s
 {
     const opencl_driver *cl = &event->device->cl;
     cl_event marker = NULL;
+    hal_status status = stream->untimed ? HAL_OK : start_timestamps(stream);
+    if (status != HAL_OK)
+        return status;
     drop_tail(stream);
     cl_int code = cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (code != CL_SUCCESS)
