@@ -10,8 +10,11 @@
 
 /* Before each block. */
 typedef struct header {
-    void *base; /* what to free; NULL: the block belongs to a free list */
-    size_t size;
+    void *base; /* what to free; NULL: the block belongs to the free list of its class */
+    union {
+        size_t size; /* with a base */
+        size_t class;
+    };
 } header;
 
 struct vk_chunk {
@@ -40,7 +43,7 @@ static void *large_block(vk_allocator *allocator, size_t size, size_t alignment)
         return NULL;
     uintptr_t place = ((uintptr_t)base + sizeof(header) + alignment - 1) & ~(uintptr_t)(alignment - 1);
     void *block = base + (place - (uintptr_t)base);
-    *header_of(block) = (header){base, size};
+    *header_of(block) = (header){.base = base, .size = size};
     return block;
 }
 
@@ -59,7 +62,7 @@ static void *fresh_block(vk_allocator *allocator, size_t class)
     void *block = allocator->bump + sizeof(header);
     allocator->bump += size;
     allocator->left -= size;
-    *header_of(block) = (header){NULL, class * GRANULE};
+    *header_of(block) = (header){.base = NULL, .class = class};
     return block;
 }
 
@@ -87,7 +90,7 @@ static void VKAPI_PTR release(void *user, void *block)
         hal_free(head->base);
         return;
     }
-    size_t class = class_of(head->size);
+    size_t class = head->class;
     memcpy(block, &allocator->lists[class], sizeof(void *));
     allocator->lists[class] = block;
 }
@@ -101,7 +104,8 @@ static void *VKAPI_PTR reallocate(void *user, void *original, size_t size, size_
     }
     void *block = allocate(user, size, alignment, scope);
     if (block && original) {
-        size_t old = header_of(original)->size;
+        const header *head = header_of(original);
+        size_t old = head->base ? head->size : head->class * GRANULE;
         memcpy(block, original, old < size ? old : size);
         release(user, original);
     }

@@ -303,6 +303,15 @@ static hal_status bind_set(vk_recorder *recorder, const hal_command *command)
     return HAL_OK;
 }
 
+/* 0 while the span's slot is not bound. */
+static VkDeviceAddress address_of(const vk_recorder *recorder, const hal_native_span *span)
+{
+    if (span->memory)
+        return span->memory->address + span->offset;
+    hal_native_span place = resolve(recorder, span);
+    return place.memory ? place.memory->address + place.offset : 0;
+}
+
 /* Write { span addresses; args } and push the address of it. */
 static void push_block(vk_recorder *recorder, const hal_command *command)
 {
@@ -311,10 +320,8 @@ static void push_block(vk_recorder *recorder, const hal_command *command)
     uint32_t span_count = command->dispatch.span_count;
     VkDeviceAddress *block = (VkDeviceAddress *)((char *)parameters->host + recorder->used);
     VkDeviceAddress address = parameters->address + recorder->used;
-    for (uint32_t i = 0; i < span_count; i++) {
-        hal_native_span place = resolve(recorder, &command->dispatch.spans[i]);
-        block[i] = place.memory ? place.memory->address + place.offset : 0;
-    }
+    for (uint32_t i = 0; i < span_count; i++)
+        block[i] = address_of(recorder, &command->dispatch.spans[i]);
     if (command->dispatch.args_size)
         memcpy(block + span_count, command->dispatch.args, command->dispatch.args_size);
     recorder->used += block_size(command);

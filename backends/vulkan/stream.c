@@ -5,7 +5,8 @@
  * `progress`, so that every batch has exactly one value by which to know that it is done. Batches are done in order. */
 #include "vulkan_backend.h"
 
-#define BATCH_PARAMETERS (32u << 10)          /* bytes of dispatch parameters one batch takes */
+#define BATCH_PARAMETERS (32u << 10)                            /* bytes of dispatch parameters one batch takes */
+#define PARAMETERS_MAX   (HAL_MAX_BINDINGS * 8u + HAL_MAX_ARGS) /* of one command */
 #define BATCH_COMMANDS   256u                 /* a batch is submitted when it has this many commands ... */
 #define BATCH_EARLY      16u                  /* ... or at multiples of this, when the device has nothing to do */
 #define WAIT_SLICE       UINT64_C(1000000000) /* one driver call waits no longer: some overflow on long timeouts */
@@ -348,11 +349,8 @@ void hal_vk_stream_destroy(hal_native_stream *stream)
 /* Submit when the batch is full, or has enough to be worth it for a device that would otherwise stand idle. */
 static hal_status submit_if_due(hal_native_stream *stream)
 {
-    uint32_t count = stream->open->command_count;
-    if (count >= BATCH_COMMANDS)
+    if (stream->open->command_count >= BATCH_COMMANDS)
         return hal_vk_stream_submit_early(stream);
-    if (count % BATCH_EARLY)
-        return HAL_OK;
     hal_status status = retire_done(stream);
     if (status == HAL_OK && stream->flight_count == 0)
         status = hal_vk_stream_submit_early(stream);
@@ -361,18 +359,20 @@ static hal_status submit_if_due(hal_native_stream *stream)
 
 hal_status hal_vk_stream_execute(hal_native_stream *stream, const hal_command *command)
 {
+    vk_batch *batch = stream->open;
     hal_status status = HAL_OK;
-    uint32_t size = hal_vk_parameter_size(command);
-    if (stream->open && stream->open->recording && stream->open->recorder.used + size > BATCH_PARAMETERS)
+    if (batch && batch->recording && batch->recorder.used > BATCH_PARAMETERS - PARAMETERS_MAX)
         status = hal_vk_stream_submit_early(stream);
-    if (status == HAL_OK)
+    if (status == HAL_OK && (!stream->open || !stream->open->recording || stream->open->list_count))
         status = open_recording(stream);
-    if (status == HAL_OK)
-        status = hal_vk_record(&stream->open->recorder, command);
+    batch = stream->open;
+    if (status != HAL_OK || !batch)
+        return status;
+    status = hal_vk_record(&batch->recorder, command);
     if (status != HAL_OK)
         return status;
-    stream->open->command_count++;
-    return submit_if_due(stream);
+    batch->command_count++;
+    return batch->command_count % BATCH_EARLY ? HAL_OK : submit_if_due(stream);
 }
 
 hal_status hal_vk_stream_mark(hal_native_stream *stream, uint64_t point)
