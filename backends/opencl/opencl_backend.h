@@ -140,7 +140,8 @@ struct hal_native_stream {
     atomic_uint_fast64_t retired;   /* of these, known to be done */
     atomic_uint_fast64_t completed; /* point */
     uint64_t last_point;            /* marked */
-    cl_event tail;                  /* of the last command, if that ended a list and nothing followed */
+    cl_event tail;                  /* of the last command, or NULL: then a mark takes a marker */
+    uint64_t marked;                /* commands before the last mark */
     opencl_signal *signal;
     pthread_mutex_t lock; /* the ring of marks; `failed` */
     opencl_mark marks[OPENCL_MARKS];

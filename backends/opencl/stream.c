@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define SPIN_NS    50000u     /* a short kernel ends sooner than a thread wakes */
+#define SOON       4          /* commands after a mark that carry an event */
 #define RECHECK_NS 100000000u /* a driver that loses an event callback costs this much, not for ever */
 
 static opencl_signal *signal_create(hal_core *core)
@@ -217,7 +218,7 @@ void hal_opencl_stream_destroy(hal_native_stream *stream)
     hal_free(stream);
 }
 
-static hal_status dispatch(hal_native_stream *stream, const hal_command *command)
+static hal_status dispatch(hal_native_stream *stream, const hal_command *command, cl_event *event)
 {
     hal_native_kernel *kernel = command->dispatch.kernel;
     opencl_launch *launch = stream->latest;
@@ -229,7 +230,7 @@ static hal_status dispatch(hal_native_stream *stream, const hal_command *command
     if (status == HAL_OK)
         status = hal_opencl_launch_args(launch, command->dispatch.args);
     if (status == HAL_OK)
-        status = hal_opencl_launch_enqueue(launch, stream->queue, command->dispatch.grid, NULL);
+        status = hal_opencl_launch_enqueue(launch, stream->queue, command->dispatch.grid, event);
     return status;
 }
 
@@ -238,14 +239,16 @@ hal_status hal_opencl_stream_execute(hal_native_stream *stream, const hal_comman
     hal_status status = hal_opencl_stream_reserve(stream, 1);
     if (status != HAL_OK)
         return status;
+    /* A mark that comes soon, as in upload, dispatch, wait, then needs no marker. */
+    cl_event *event = stream->enqueued - stream->marked <= SOON ? &stream->tail : NULL;
     switch (command->kind) {
     case HAL_COMMAND_DISPATCH:
-        return dispatch(stream, command);
+        return dispatch(stream, command, event);
     case HAL_COMMAND_COPY:
-        return hal_opencl_copy(stream->device, stream->queue, &command->copy.dst, &command->copy.src, NULL);
+        return hal_opencl_copy(stream->device, stream->queue, &command->copy.dst, &command->copy.src, event);
     case HAL_COMMAND_FILL:
         return hal_opencl_fill(stream->device, stream->queue, &command->fill.dst, command->fill.pattern,
-                               command->fill.pattern_size, NULL);
+                               command->fill.pattern_size, event);
     }
     return hal_fail(HAL_ERROR_BACKEND, "opencl: unknown command kind %d", (int)command->kind);
 }
@@ -344,6 +347,7 @@ static hal_status add_mark(hal_native_stream *stream, uint64_t point)
     stream->marks[(stream->first_mark + stream->mark_count++) % OPENCL_MARKS] =
         (opencl_mark){point, stream->enqueued, event, false};
     stream->last_point = point;
+    stream->marked = stream->enqueued;
     pthread_mutex_unlock(&stream->lock);
     code = cl->Flush(stream->queue);
     return code == CL_SUCCESS ? HAL_OK : hal_opencl_fail(code, "clFlush", "point %llu", (unsigned long long)point);
@@ -491,6 +495,8 @@ hal_status hal_opencl_event_record(hal_native_event *event, hal_native_stream *s
     cl_int code = cl->EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (code != CL_SUCCESS)
         return hal_opencl_fail(code, "clEnqueueMarkerWithWaitList", "timestamp");
+    if (cl->RetainEvent(marker) == CL_SUCCESS)
+        stream->tail = marker;
     pthread_mutex_lock(&event->lock);
     cl_event earlier = event->event;
     event->event = marker;
