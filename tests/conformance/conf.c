@@ -71,17 +71,21 @@ static int pin(struct dl_phdr_info *info, size_t size, void *unused)
 }
 #endif
 
-/* Under a sanitizer, keep the drivers' libraries mapped: what they leak is told by the library's name, and a library
- * that is gone has none. */
+/* Under a sanitizer, keep the drivers' libraries mapped: what they do is told by the library's name, and a library that
+ * is gone has none. Some are unloaded again when their devices have been listed, so those are loaded first. */
 static void pin_drivers(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    static const char *const early[] = {"libvulkan_lvp.so"};
+    for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
+        dlopen(early[i], RTLD_LAZY | RTLD_NODELETE);
     dl_iterate_phdr(pin, NULL);
 #endif
 }
 
 hal_status conf_try_open(const char *limits, hal_device **device)
 {
+    pin_drivers();
     hal_status status = hal_device_open(HAL_DEVICE(.select = getenv("HAL_BACKEND"), .limits = limits), device);
     pin_drivers();
     return status;

@@ -181,6 +181,27 @@ static void downloads(void **state)
     hal_event_destroy(event);
 }
 
+/* What was downloaded but not yet waited for is not overwritten by later traffic through the same staging memory. */
+static void downloads_keep(void **state)
+{
+    (void)state;
+    static uint8_t early[60000], junk[60000];
+    memset(junk, 0xcc, sizeof junk);
+    OK(conf_do_fill(list, conf_shared("fill_index"), hal_whole(a), 15000, 1));
+    OK(hal_cmd_download(list, early, hal_range(a, 0, sizeof early)));
+    OK(hal_stream_flush(stream));
+    for (uint64_t start = conf_now(); conf_now() - start < HAL_MILLISECONDS(100);)
+        ; /* the device is done by now, and nobody has asked */
+    for (int i = 0; i < 100; i++)
+        OK(hal_cmd_upload(list, hal_range(b, 0, sizeof junk), junk, sizeof junk));
+    OK(hal_stream_wait(stream, SOON));
+    for (uint32_t i = 0; i < 15000; i++) {
+        uint32_t got;
+        memcpy(&got, early + (size_t)i * 4, 4);
+        assert_int_equal(got, 1 + i);
+    }
+}
+
 static void zero_sized(void **state)
 {
     (void)state;
@@ -225,8 +246,9 @@ static void no_allocation(void **state)
 int conf_test_command(void)
 {
     const struct CMUnitTest tests[] = {
-        COMMAND_CASE(fills),         COMMAND_CASE(copies),    COMMAND_CASE(uploads_copy), COMMAND_CASE(many_uploads),
-        COMMAND_CASE(large_uploads), COMMAND_CASE(downloads), COMMAND_CASE(zero_sized),   COMMAND_CASE(no_allocation),
+        COMMAND_CASE(fills),          COMMAND_CASE(copies),        COMMAND_CASE(uploads_copy),
+        COMMAND_CASE(many_uploads),   COMMAND_CASE(large_uploads), COMMAND_CASE(downloads),
+        COMMAND_CASE(downloads_keep), COMMAND_CASE(zero_sized),    COMMAND_CASE(no_allocation),
     };
     return RUN("command", tests);
 }

@@ -109,7 +109,9 @@ static void kinds_of_hazard(void **state)
     OK(conf_do_fill(list, fill, hal_whole(a), N, 900));          /* WAR */
     OK(conf_do_fill(list, fill, hal_whole(a), N, 200));          /* WAW */
     OK(conf_do_copy(list, copy, hal_whole(a), hal_whole(c), N)); /* RAW */
-    finish(list);
+    hal_cmdlist_stats stats = finish(list);
+    assert_int_equal(stats.edges, 4);
+    assert_int_equal(stats.barriers, 4);
     for (int turn = 0; turn < 50; turn++)
         run(list);
     conf_check_u32(stream, b, 0, N, 100, 1);
@@ -121,7 +123,7 @@ static void kinds_of_hazard(void **state)
     list = conf_list(conf_device);
     for (uint32_t i = 0; i < 8; i++)
         OK(conf_do_fill(list, fill, hal_range(a, (uint64_t)i * piece, piece), piece / 4, i * piece / 4));
-    hal_cmdlist_stats stats = finish(list);
+    stats = finish(list);
     assert_int_equal(stats.edges, 0);
     assert_int_equal(stats.barriers, 0);
     run(list);

@@ -4,6 +4,7 @@
 
 #include <hal/ops.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { THREADS = 8, N = 256 };
@@ -289,6 +290,50 @@ static void gates_from_another_thread(void **state)
     hal_stream_destroy(common_stream);
 }
 
+/* Waits of 20 s that begin before what they wait for is there: they end when it is, not at their deadline. */
+static void *wait_early(void *index)
+{
+    switch ((uintptr_t)index) {
+    case 0:
+        TRY(hal_event_wait(opened[0], SOON)); /* a gate */
+        break;
+    case 1:
+        TRY(hal_event_wait(opened[1], SOON)); /* an event behind the gate */
+        break;
+    case 2:
+        TRY(hal_stream_wait(common_stream, SOON)); /* a stream behind the gate */
+        break;
+    default:
+        for (uint64_t start = conf_now(); conf_now() - start < HAL_MILLISECONDS(30);)
+            sched_yield();
+        TRY(hal_event_signal(opened[0]));
+        break;
+    }
+    return NULL;
+}
+
+static void waiters_wake(void **state)
+{
+    (void)state;
+    common_stream = conf_stream(conf_device);
+    common_buffer = conf_buffer(conf_device, N * 4);
+    opened[0] = conf_gate(conf_device);
+    opened[1] = conf_event(conf_device);
+    for (int i = 0; i < 10; i++) {
+        uint64_t start = conf_now();
+        OK(hal_event_reset(opened[0]));
+        OK(hal_stream_wait_event(common_stream, opened[0]));
+        OK(conf_do_fill(hal_stream_cmdlist(common_stream), conf_shared("fill_index"), hal_whole(common_buffer), N, 0));
+        OK(hal_event_record(opened[1], common_stream));
+        run_threads(4, wait_early);
+        assert_true(conf_now() - start < HAL_SECONDS(5));
+    }
+    hal_event_destroy(opened[0]);
+    hal_event_destroy(opened[1]);
+    hal_buffer_destroy(common_buffer);
+    hal_stream_destroy(common_stream);
+}
+
 /* Errors are the thread's own. */
 static void *fail_alone(void *index)
 {
@@ -323,6 +368,7 @@ static int run_all(void)
         CASE(gates_from_another_thread),
         CASE(errors_are_per_thread),
         CASE(first_operator_together),
+        CASE(waiters_wake),
     };
     return RUN("threads", tests);
 }
