@@ -304,7 +304,7 @@ static void *wait_early(void *index)
         TRY(hal_stream_wait(common_stream, SOON)); /* a stream behind the gate */
         break;
     default:
-        for (uint64_t start = conf_now(); conf_now() - start < HAL_MILLISECONDS(30);)
+        for (uint64_t start = conf_now(); conf_now() - start < HAL_MILLISECONDS(10);)
             sched_yield();
         TRY(hal_event_signal(opened[0]));
         break;
@@ -319,6 +319,7 @@ static void waiters_wake(void **state)
     common_buffer = conf_buffer(conf_device, N * 4);
     opened[0] = conf_gate(conf_device);
     opened[1] = conf_event(conf_device);
+    uint64_t least = UINT64_MAX;
     for (int i = 0; i < 10; i++) {
         uint64_t start = conf_now();
         OK(hal_event_reset(opened[0]));
@@ -326,8 +327,9 @@ static void waiters_wake(void **state)
         OK(conf_do_fill(hal_stream_cmdlist(common_stream), conf_shared("fill_index"), hal_whole(common_buffer), N, 0));
         OK(hal_event_record(opened[1], common_stream));
         run_threads(4, wait_early);
-        assert_true(conf_now() - start < HAL_SECONDS(5));
+        least = conf_now() - start < least ? conf_now() - start : least;
     }
+    assert_true(least < HAL_MILLISECONDS(35)); /* at once, the machine permitting */
     hal_event_destroy(opened[0]);
     hal_event_destroy(opened[1]);
     hal_buffer_destroy(common_buffer);
