@@ -177,11 +177,12 @@ extern pthread_cond_t fake_moved; /* a marker is done */
 
 enum { FAKE_NEEDS_NOTHING = 0, FAKE_NEEDS_INIT = 1, FAKE_NEEDS_CONTEXT = 2 };
 /* Takes the lock, counts the call, and says whether it may go on: else it has let go of the lock again. */
-nv_result fake_enter(const char *function, int needs);
+nv_result fake_enter(const char *function, unsigned *number, int needs);
 nv_result fake_leave(nv_result result); /* lets go of the lock */
 #define FAKE_ENTER(needs)                                                                                              \
     do {                                                                                                               \
-        nv_result entered = fake_enter(__func__, (needs));                                                             \
+        static unsigned number; /* of the function, once it is known */                                                \
+        nv_result entered = fake_enter(__func__, &number, (needs));                                                    \
         if (entered != NV_SUCCESS) {                                                                                   \
             return entered;                                                                                            \
         }                                                                                                              \

@@ -2,7 +2,6 @@
 #include "fake.h"
 
 #include <stdarg.h>
-#include <unistd.h>
 
 #define MAX_DEVICES  8
 #define MAX_FAILURES 16
@@ -30,7 +29,7 @@ static const char *const names[] = {
 static struct {
     int devices, version;
     size_t memory;
-    pid_t initialised; /* the process that called cuInit */
+    bool initialised, forked; /* cuInit was called; by the parent of this process */
     fake_context *primary[MAX_DEVICES];
     unsigned retained[MAX_DEVICES];
     fake_object *dead, **dead_tail; /* the last that died, the oldest first */
@@ -38,8 +37,9 @@ static struct {
     unsigned live;
     unsigned errors;
     char last_error[256];
-    unsigned long calls[NAMES];
+    unsigned long calls[NAMES + 1]; /* the last: of other functions */
     failure failures[MAX_FAILURES];
+    unsigned pending_failures;
 } fake;
 
 static __thread fake_context *stack[STACK_DEPTH];
@@ -61,14 +61,21 @@ static void add_failure(const char *function, unsigned long nth, int result)
             snprintf(entry->function, sizeof entry->function, "%s", function);
             entry->nth = nth;
             entry->result = result;
+            fake.pending_failures++;
             return;
         }
     }
     fake_misuse(NV_ERROR_UNKNOWN, "more than %d injected failures", MAX_FAILURES);
 }
 
+static void in_child(void)
+{
+    fake.forked = fake.initialised;
+}
+
 __attribute__((constructor)) static void read_environment(void)
 {
+    pthread_atfork(NULL, NULL, in_child);
     fake.devices = (int)number("HAL_FAKE_CUDA_DEVICES", 1);
     fake.version = (int)number("HAL_FAKE_CUDA_VERSION", 13000);
     fake.memory = (size_t)number("HAL_FAKE_CUDA_MEMORY", 1ll << 30);
@@ -126,9 +133,12 @@ __attribute__((visibility("default"))) unsigned fake_cuda_live(void)
 __attribute__((visibility("default"))) void fake_cuda_fail(const char *function, unsigned long nth, int result)
 {
     pthread_mutex_lock(&fake_lock);
-    for (size_t i = 0; i < MAX_FAILURES && nth == 0; i++)
-        if (strcmp(fake.failures[i].function, function) == 0)
+    for (size_t i = 0; i < MAX_FAILURES && nth == 0; i++) {
+        if (fake.failures[i].nth > 0 && strcmp(fake.failures[i].function, function) == 0) {
             fake.failures[i].nth = 0;
+            fake.pending_failures--;
+        }
+    }
     if (nth > 0)
         add_failure(function, nth, result);
     pthread_mutex_unlock(&fake_lock);
@@ -173,13 +183,21 @@ fake_context *fake_current(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
+/* One more than the function's place in names[]. */
+static unsigned number_of(const char *function)
+{
+    unsigned i = 0;
+    while (i < NAMES && strcmp(names[i], function) != 0)
+        i++;
+    return i + 1;
+}
+
 static nv_result injected(const char *function)
 {
-    for (size_t i = 0; i < NAMES; i++)
-        fake.calls[i] += strcmp(names[i], function) == 0;
-    for (size_t i = 0; i < MAX_FAILURES; i++) {
+    for (size_t i = 0; i < MAX_FAILURES && fake.pending_failures > 0; i++) {
         failure *entry = &fake.failures[i];
         if (entry->nth > 0 && strcmp(entry->function, function) == 0 && --entry->nth == 0) {
+            fake.pending_failures--;
             if (fake_is_sticky((nv_result)entry->result))
                 fake_break(fake_current(), (nv_result)entry->result);
             return (nv_result)entry->result;
@@ -188,12 +206,15 @@ static nv_result injected(const char *function)
     return NV_SUCCESS;
 }
 
-nv_result fake_enter(const char *function, int needs)
+nv_result fake_enter(const char *function, unsigned *number, int needs)
 {
     pthread_mutex_lock(&fake_lock);
+    if (*number == 0)
+        *number = number_of(function);
+    fake.calls[*number - 1]++;
     nv_result result = injected(function);
     fake_context *context = fake_current();
-    if (result == NV_SUCCESS && needs != FAKE_NEEDS_NOTHING && fake.initialised != getpid())
+    if (result == NV_SUCCESS && needs != FAKE_NEEDS_NOTHING && (!fake.initialised || fake.forked))
         result = fake_misuse(NV_ERROR_NOT_INITIALIZED, "%s before cuInit", function);
     if (result == NV_SUCCESS && needs == FAKE_NEEDS_CONTEXT) {
         if (!context)
@@ -280,9 +301,9 @@ nv_result cuInit(unsigned int flags)
         return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "cuInit with flags"));
     if (fake.devices == 0)
         return fake_leave(NV_ERROR_NO_DEVICE);
-    if (fake.initialised && fake.initialised != getpid()) /* in a child of fork */
+    if (fake.forked)
         return fake_leave(NV_ERROR_NOT_INITIALIZED);
-    fake.initialised = getpid();
+    fake.initialised = true;
     return fake_leave(NV_SUCCESS);
 }
 
