@@ -1,22 +1,41 @@
 /* gemm_task.cl - GEMM for CPU devices: a group is one work-item, one core's task, and computes TILE_M x TILE_N of D with
- * explicit vectors. TILE_K rows of B at a time are packed into local memory as panels of 16 columns; A is read where it
- * lies, or packed 6 rows at a time where it must be widened or transposed. Sums wait in local memory between the blocks
+ * explicit vectors. BLOCK rows of B at a time are packed into local memory as panels of PANEL columns; A is read where it
+ * lies, or packed GROUP rows at a time where it must be widened or transposed. Sums wait in local memory between the blocks
  * of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. */
 #include "gemm.clh"
 
-#define PANEL  16 /* columns of a micro tile: two vectors */
-#define ROWS   6  /* rows of a micro tile: 12 accumulators, 2 vectors of B and a broadcast fit 16 registers */
+/* A micro tile is 6 rows by two vectors: 12 accumulators, 2 vectors of B and a broadcast fit 16 registers. Where the
+ * compiler says that it has 32 of them, by four; a block is then half as deep, so that a panel takes as much cache. */
+#define ROWS 6
+#if defined(__AVX512F__) && TILE_N % 32 == 0
+#define PANEL     32
+#define WIDE(...) __VA_ARGS__
+#else
+#define PANEL 16
+#define WIDE(...)
+#endif
+#define BLOCK  (TILE_K * 16 / PANEL)
 #define PACK_A (TRANS_A || DTYPE != HAL_KERNEL_F32)
+#define GROUP  (TRANS_A ? 24 : ROWS) /* rows of A packed at once: transposed, a cache line holds several */
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
-/* 8 columns of 8 rows: the vectors of the transpose. */
-#define COLUMN(i)   (float8)(r0.s##i, r1.s##i, r2.s##i, r3.s##i, r4.s##i, r5.s##i, r6.s##i, r7.s##i)
+/* Store the columns of the 8 x 8 block r0 .. r7 as rows, `pitch` apart. */
+#define COLUMN(i) (float8)(r0.s##i, r1.s##i, r2.s##i, r3.s##i, r4.s##i, r5.s##i, r6.s##i, r7.s##i)
+#define STORE_COLUMNS(to, pitch)                                                                                       \
+    vstore8(COLUMN(0), 0, to);                                                                                         \
+    vstore8(COLUMN(1), 0, to + pitch);                                                                                 \
+    vstore8(COLUMN(2), 0, to + 2 * pitch);                                                                             \
+    vstore8(COLUMN(3), 0, to + 3 * pitch);                                                                             \
+    vstore8(COLUMN(4), 0, to + 4 * pitch);                                                                             \
+    vstore8(COLUMN(5), 0, to + 5 * pitch);                                                                             \
+    vstore8(COLUMN(6), 0, to + 6 * pitch);                                                                             \
+    vstore8(COLUMN(7), 0, to + 7 * pitch);
 
 /* Pack rows [0, depth) x columns [0, width) of B into panels; columns beyond width are zero. */
 void pack_b(global const element *b, ulong ldb, uint depth, uint width, local float *panels)
 {
-    for (uint j = 0; j < width; j += PANEL, panels += PANEL * TILE_K) {
+    for (uint j = 0; j < width; j += PANEL, panels += PANEL * BLOCK) {
         uint columns = min((uint)PANEL, width - j);
         local float *out = panels;
 #if TRANS_B
@@ -31,15 +50,7 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
             for (; k + 8 <= depth; k += 8, p += 8) {
                 float8 r0 = LOAD8(p), r1 = LOAD8(p + ldb), r2 = LOAD8(p + 2 * ldb), r3 = LOAD8(p + 3 * ldb);
                 float8 r4 = LOAD8(p + 4 * ldb), r5 = LOAD8(p + 5 * ldb), r6 = LOAD8(p + 6 * ldb), r7 = LOAD8(p + 7 * ldb);
-                local float *to = out + k * PANEL + half_panel;
-                vstore8(COLUMN(0), 0, to);
-                vstore8(COLUMN(1), 0, to + PANEL);
-                vstore8(COLUMN(2), 0, to + 2 * PANEL);
-                vstore8(COLUMN(3), 0, to + 3 * PANEL);
-                vstore8(COLUMN(4), 0, to + 4 * PANEL);
-                vstore8(COLUMN(5), 0, to + 5 * PANEL);
-                vstore8(COLUMN(6), 0, to + 6 * PANEL);
-                vstore8(COLUMN(7), 0, to + 7 * PANEL);
+                STORE_COLUMNS(out + k * PANEL + half_panel, PANEL)
             }
             for (; k < depth; k++, p++)
                 for (uint c = 0; c < 8; c++)
@@ -49,8 +60,8 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
         global const element *from = b + j;
         for (uint k = 0; k < depth; k++, from += ldb, out += PANEL) {
             if (columns == PANEL) {
-                vstore8(LOAD8(from), 0, out);
-                vstore8(LOAD8(from + 8), 1, out);
+                for (uint c = 0; c < PANEL; c += 8)
+                    vstore8(LOAD8(from + c), 0, out + c);
             } else {
                 for (uint c = 0; c < PANEL; c++)
                     out[c] = c < columns ? LOAD(from, c) : 0.0f;
@@ -61,51 +72,62 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
 }
 
 #if PACK_A
-/* Pack rows [row, row + 6) x [k0, k0 + depth) of A, each row contiguous; rows from `end` on repeat the last. */
+/* Pack rows [row, row + GROUP) x [k0, k0 + depth) of A, each row contiguous; rows from `end` on repeat the last. */
 void pack_a(global const element *a, ulong lda, uint row, uint end, uint k0, uint depth, local float *out)
 {
-    for (uint r = 0; r < ROWS; r++, out += TILE_K) {
-        uint i = min(row + r, end - 1);
 #if TRANS_A
-        global const element *from = a + k0 * lda + i;
-        for (uint k = 0; k < depth; k++, from += lda)
-            out[k] = LOAD(from, 0);
+    for (uint r = 0; r < GROUP; r += 8, out += 8 * BLOCK) {
+        uint k = 0;
+        for (; row + r + 8 <= end && k + 8 <= depth; k += 8) {
+            global const element *p = a + (k0 + k) * lda + row + r;
+            float8 r0 = LOAD8(p), r1 = LOAD8(p + lda), r2 = LOAD8(p + 2 * lda), r3 = LOAD8(p + 3 * lda);
+            float8 r4 = LOAD8(p + 4 * lda), r5 = LOAD8(p + 5 * lda), r6 = LOAD8(p + 6 * lda), r7 = LOAD8(p + 7 * lda);
+            STORE_COLUMNS(out + k, BLOCK)
+        }
+        for (; k < depth; k++)
+            for (uint c = 0; c < 8; c++)
+                out[c * BLOCK + k] = LOAD(a, (k0 + k) * lda + min(row + r + c, end - 1));
+    }
 #else
-        global const element *from = a + i * lda + k0;
+    for (uint r = 0; r < GROUP; r++, out += BLOCK) {
+        global const element *from = a + min(row + r, end - 1) * lda + k0;
         uint k = 0;
         for (; k + 8 <= depth; k += 8)
             vstore8(LOAD8(from + k), 0, out + k);
         for (; k < depth; k++)
             out[k] = LOAD(from, k);
-#endif
     }
+#endif
 }
-#define A_ROW(r) local const float *a##r = a_rows + r * TILE_K;
+#define A_ROW(r) local const float *a##r = a_rows + ((row - row0) % GROUP + r) * BLOCK;
 #else
 #define A_ROW(r) global const float *a##r = a + min(row + r, row_end - 1) * lda + k0;
 #endif
 
-#define DECLARE(r) float8 sum##r##0, sum##r##1;
-#define CLEAR(r)   sum##r##0 = sum##r##1 = (float8)(0.0f);
+#define DECLARE(r) float8 sum##r##0, sum##r##1 WIDE(, sum##r##2, sum##r##3);
+#define CLEAR(r)   sum##r##0 = sum##r##1 = WIDE(sum##r##2 = sum##r##3 =)(float8)(0.0f);
 #define RESUME(r)                                                                                                      \
     sum##r##0 = vload8(0, to + r * TILE_N);                                                                            \
-    sum##r##1 = vload8(1, to + r * TILE_N);
+    sum##r##1 = vload8(1, to + r * TILE_N);                                                                            \
+    WIDE(sum##r##2 = vload8(2, to + r * TILE_N); sum##r##3 = vload8(3, to + r * TILE_N);)
 #define STEP(r)                                                                                                        \
     {                                                                                                                  \
         float x = a##r[k];                                                                                             \
         sum##r##0 = x * b0 + sum##r##0;                                                                                \
         sum##r##1 = x * b1 + sum##r##1;                                                                                \
+        WIDE(sum##r##2 = x * b2 + sum##r##2; sum##r##3 = x * b3 + sum##r##3;)                                          \
     }
 #define KEEP(r)                                                                                                        \
     vstore8(sum##r##0, 0, to + r * TILE_N);                                                                            \
-    vstore8(sum##r##1, 1, to + r * TILE_N);
+    vstore8(sum##r##1, 1, to + r * TILE_N);                                                                            \
+    WIDE(vstore8(sum##r##2, 2, to + r * TILE_N); vstore8(sum##r##3, 3, to + r * TILE_N);)
 
 __attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(SPANS, hal_gemm_args args)
 {
-    local float panels[TILE_K * TILE_N];
+    local float panels[BLOCK * TILE_N];
     local float sums[TILE_M * TILE_N];
 #if PACK_A
-    local float a_rows[ROWS * TILE_K];
+    local float a_rows[GROUP * BLOCK];
 #endif
     const uint problem = get_group_id(2) + args.group_base[2];
     const uint row0 = (get_group_id(1) + args.group_base[1]) * TILE_M, row_end = min(row0 + TILE_M, args.m);
@@ -114,16 +136,17 @@ __attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(SPANS, hal_
     global const element *a = (global const element *)(a_span + a_offset) + problem * HAL_JOIN64(args.stride_a);
     global const element *b = (global const element *)(b_span + b_offset) + problem * HAL_JOIN64(args.stride_b);
 
-    for (uint k0 = 0; k0 < args.k; k0 += TILE_K) {
-        const uint depth = min((uint)TILE_K, args.k - k0);
+    for (uint k0 = 0; k0 < args.k; k0 += BLOCK) {
+        const uint depth = min((uint)BLOCK, args.k - k0);
         pack_b(b + (TRANS_B ? column0 * ldb + k0 : k0 * ldb + column0), ldb, depth, width, panels);
         for (uint row = row0; row < row_end; row += ROWS) {
 #if PACK_A
-            pack_a(a, lda, row, row_end, k0, depth, a_rows);
+            if ((row - row0) % GROUP == 0)
+                pack_a(a, lda, row, row_end, k0, depth, a_rows);
 #endif
             EACH_ROW(A_ROW)
             for (uint j = 0; j < width; j += PANEL) {
-                local const float *panel = panels + j * TILE_K;
+                local const float *panel = panels + j * BLOCK;
                 local float *to = sums + (row - row0) * TILE_N + j;
                 EACH_ROW(DECLARE)
                 if (k0 == 0) {
@@ -133,6 +156,7 @@ __attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(SPANS, hal_
                 }
                 for (uint k = 0; k < depth; k++, panel += PANEL) {
                     float8 b0 = vload8(0, panel), b1 = vload8(1, panel);
+                    WIDE(float8 b2 = vload8(2, panel), b3 = vload8(3, panel);)
                     EACH_ROW(STEP)
                 }
                 EACH_ROW(KEEP)

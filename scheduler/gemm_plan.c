@@ -94,7 +94,7 @@ static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_p
             tile_n *= 2; /* A is widened once for all columns of a tile */
         }
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
-            uint64_t floats = (uint64_t)tile_n * (tile_k + rows[j]) + 6 * tile_k;
+            uint64_t floats = (uint64_t)tile_n * (tile_k + rows[j]) + (p->trans_a ? 24 : 6) * tile_k;
             bool smaller_covers = j + 1 < sizeof rows / sizeof rows[0] && rows[j + 1] >= p->m;
             if (floats * sizeof(float) > info->max_shared_memory || smaller_covers) {
                 continue;
