@@ -4,14 +4,26 @@
 set -eu
 cd "$1"
 status=0
+cases=$(mktemp)
+trap 'rm -f "$cases"' EXIT
 for page in README.md CHANGELOG.md docs/*.md; do
     for link in $(grep -o '](\([^)#]*\)' "$page" | sed 's/^](//' | grep -v '^https\{0,1\}:'); do
         [ -e "$(dirname "$page")/$link" ] || { echo "$page: no $link"; status=1; }
     done
 done
-for case in $(sed -n '/^| promise/,/^$/p' docs/design.md | grep -o '`[a-z]*\.[a-z_]*`' | tr -d '`'); do
-    grep -q "CASE(${case#*.})" "tests/conformance/test_${case%%.*}.c" || { echo "docs/design.md: no case $case"; status=1; }
-done
+# The last column of docs/conformance.md: "topic: case, case; topic: case".
+sed -n 's/^| .* | \(.*\) |$/\1/p' docs/conformance.md | tr ';' '\n' | sed -n 's/^ *\([a-z]*\): \(.*\)/\1 \2/p' |
+    tr -d ',' >"$cases"
+while read -r topic names; do
+    if [ "$topic" = unit ]; then continue; fi
+    for case in $names; do
+        case $case in all | and | *[!a-z_]*) break ;; esac # words, not a case
+        grep -q "CASE($case)" "tests/conformance/test_$topic.c" && continue
+        echo "docs/conformance.md: no case $topic: $case"
+        status=1
+    done
+done <"$cases"
+[ "$(wc -l <"$cases")" -gt 20 ] || { echo "docs/conformance.md: its table was not understood"; status=1; }
 for name in $(grep -rhoE 'getenv\("[A-Z_]+"' hal backends scheduler bench tests/conformance --include=*.c | cut -d'"' -f2 | sort -u); do
     case $name in HOME | XDG_CACHE_HOME | TERM) continue ;; esac
     grep -q "$name" docs/environment.md || { echo "docs/environment.md does not name $name"; status=1; }
