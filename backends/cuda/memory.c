@@ -102,6 +102,7 @@ static void release_import(hal_native_device *device, cuda_import *import)
     pthread_mutex_unlock(&device->lock);
 }
 
+/* The driver may wait for the device's work before it frees: hal's pools make that rare. */
 static void release(hal_native_memory *memory)
 {
     hal_native_device *device = memory->device;

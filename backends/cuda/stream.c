@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <time.h>
 
-#define SPIN_NS      20000u
+#define SPIN_NS      50000u
 #define SLEEP_MIN_NS 5000u
 #define SLEEP_MAX_NS 1000000u
 
@@ -117,22 +117,23 @@ static hal_status poll(hal_native_stream *stream, progress *now)
     return status;
 }
 
-/* Wait a little: at first not at all, as short work is done within microseconds, later ever longer. */
-static void back_off(uint64_t waited, uint64_t left, uint64_t *sleep)
+/* Wait a little: at first not at all, as short work is done within microseconds; then a part of the time that has
+ * passed, so that a wait is late by that part at most. */
+static void back_off(uint64_t waited, uint64_t left)
 {
     if (waited < SPIN_NS) {
         sched_yield();
         return;
     }
-    uint64_t ns = *sleep < left ? *sleep : left;
-    nanosleep(&(struct timespec){0, (long)ns}, NULL);
-    *sleep = *sleep * 2 < SLEEP_MAX_NS ? *sleep * 2 : SLEEP_MAX_NS;
+    uint64_t ns = waited / 16;
+    ns = ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns;
+    nanosleep(&(struct timespec){0, (long)(ns < left ? ns : left)}, NULL);
 }
 
 /* Wait until the stream has passed `point` and `commands`. */
 static hal_status wait_in_context(hal_native_stream *stream, uint64_t point, uint64_t commands, uint64_t timeout)
 {
-    uint64_t start = hal_now(), sleep = SLEEP_MIN_NS;
+    uint64_t start = hal_now();
     for (;;) {
         progress at;
         hal_status status = poll(stream, &at);
@@ -141,7 +142,7 @@ static hal_status wait_in_context(hal_native_stream *stream, uint64_t point, uin
         uint64_t waited = hal_now() - start;
         if (waited >= timeout)
             return HAL_TIMEOUT;
-        back_off(waited, timeout - waited, &sleep);
+        back_off(waited, timeout - waited);
     }
 }
 

@@ -217,6 +217,24 @@ static void test_context_of_caller(void **state)
     cuda_close(other);
 }
 
+/* A child of fork cannot use CUDA, and is told so. */
+static void test_fork(void **state)
+{
+    (void)state;
+    cuda_close(cuda_open());
+    pid_t child = fork();
+    assert_int_not_equal(child, -1);
+    if (child == 0) {
+        hal_device_list *list;
+        hal_device_list_create("cuda", &list);
+        const hal_device_entry *entry = hal_device_list_get(list, 0);
+        _exit(entry && !entry->available && strstr(entry->reason, "child of fork") ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
 static void test_out_of_memory(void **state)
@@ -540,13 +558,21 @@ int main(int argc, char **argv)
     if (find_fake() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_absent),       cmocka_unit_test(test_no_such_index),
-        cmocka_unit_test(test_info),         cmocka_unit_test(test_context_of_caller),
-        cmocka_unit_test(test_variants),     cmocka_unit_test(test_wrong_parameters),
-        cmocka_unit_test(test_images),       cmocka_unit_test(test_no_nvrtc),
-        cmocka_unit_test(test_nvrtc),        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_full_queue),   cmocka_unit_test(test_steady_state),
-        cmocka_unit_test(test_import_twice), cmocka_unit_test(test_sticky),
+        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_no_such_index),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_context_of_caller),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_wrong_parameters),
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_no_nvrtc),
+        cmocka_unit_test(test_nvrtc),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_steady_state),
+        cmocka_unit_test(test_import_twice),
+        cmocka_unit_test(test_sticky),
     };
     int failed = cmocka_run_group_tests_name("cuda backend", tests, NULL, NULL);
     failed += cuda_test_lists();
