@@ -112,14 +112,15 @@ static hal_native_span resolve(const hal_native_span *span, const hal_list_value
     return (hal_native_span){bound->memory, bound->offset + span->offset, size, HAL_NO_SLOT, 0};
 }
 
-static hal_status bind_late(hal_native_list *list, recorded *record, const hal_list_values *values)
+static hal_status bind_late(hal_native_list *list, recorded *record, const hal_list_values *values,
+                            opencl_argument *recent)
 {
     const hal_command *command = record->command;
     hal_status status = HAL_OK;
     for (uint32_t i = 0; i < command->dispatch.span_count && status == HAL_OK; i++)
         if (!command->dispatch.spans[i].memory) {
             hal_native_span span = resolve(&command->dispatch.spans[i], values);
-            status = hal_opencl_launch_bind(&record->launch, i, &span, NULL);
+            status = hal_opencl_launch_bind(&record->launch, i, &span, recent);
         }
     if (status != HAL_OK || !record->scalar_count)
         return status;
@@ -159,7 +160,7 @@ hal_status hal_opencl_list_submit(hal_native_list *list, hal_native_stream *stre
         switch (command->kind) {
         case HAL_COMMAND_DISPATCH:
             if (rebind && record->late)
-                status = bind_late(list, record, values);
+                status = bind_late(list, record, values, stream->recent);
             if (status == HAL_OK)
                 status = hal_opencl_launch_enqueue(&record->launch, stream->queue, command->dispatch.grid, event);
             break;
