@@ -95,12 +95,7 @@ typedef enum nv_function_attribute {
     NV_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 } nv_function_attribute;
 
-typedef enum nv_jit_option {
-    NV_JIT_INFO_LOG_BUFFER = 3,
-    NV_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,
-    NV_JIT_ERROR_LOG_BUFFER = 5,
-    NV_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
-} nv_jit_option;
+typedef enum nv_jit_option { NV_JIT_ERROR_LOG_BUFFER = 5, NV_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 } nv_jit_option;
 
 enum {
     NV_MEMHOSTALLOC_PORTABLE = 1,
@@ -113,12 +108,7 @@ enum {
     NV_EVENT_DISABLE_TIMING = 2
 };
 
-typedef enum nv_memory_type {
-    NV_MEMORYTYPE_HOST = 1,
-    NV_MEMORYTYPE_DEVICE = 2,
-    NV_MEMORYTYPE_ARRAY = 3,
-    NV_MEMORYTYPE_UNIFIED = 4
-} nv_memory_type;
+typedef enum nv_memory_type { NV_MEMORYTYPE_UNIFIED = 4 } nv_memory_type;
 
 typedef struct nv_kernel_node {
     nv_function func;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #define PAGE  4096u
+#define FRESH 65536u     /* bytes of fresh memory that are filled, to show who reads them */
 #define LARGE (1u << 20) /* from here on memory is mapped: a sanitizer takes long over large blocks */
 
 static struct {
@@ -92,7 +93,7 @@ static nv_result allocate(fake_memory_kind kind, size_t size, void **pointer)
                                    : aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
     if (!block || block == MAP_FAILED)
         return NV_ERROR_OUT_OF_MEMORY;
-    memset(block, 0xa5, size < 16 * PAGE ? size : 16 * PAGE); /* fresh memory holds anything */
+    memset(block, 0xa5, size < FRESH ? size : FRESH); /* fresh memory holds anything */
     note(kind, block, size);
     *pointer = block;
     return NV_SUCCESS;
