@@ -9,13 +9,17 @@ void add_plain(local const float *a, global const element *b, ulong ldb, uint de
 {
     uint k = 0;
     for (; k + AHEAD <= depth; k += AHEAD, b += AHEAD * ldb) {
+        global const element *p1 = b + ldb, *p2 = p1 + ldb, *p3 = p2 + ldb;
         uint j = 0;
-        for (; j + 8 <= width; j += 8) {
-            float8 b0 = LOAD8(b + j), b1 = LOAD8(b + ldb + j), b2 = LOAD8(b + 2 * ldb + j), b3 = LOAD8(b + 3 * ldb + j);
+        for (; j + 16 <= width; j += 16) {
+            float8 b0 = LOAD8(b + j), b1 = LOAD8(p1 + j), b2 = LOAD8(p2 + j), b3 = LOAD8(p3 + j);
+            float8 c0 = LOAD8(b + j + 8), c1 = LOAD8(p1 + j + 8), c2 = LOAD8(p2 + j + 8), c3 = LOAD8(p3 + j + 8);
+#pragma unroll
             for (uint i = 0; i < ROWS; i++) {
                 local const float *x = a + i * TILE_K + k;
                 local float *to = sums + i * TILE_N + j;
                 vstore8(x[3] * b3 + (x[2] * b2 + (x[1] * b1 + (x[0] * b0 + vload8(0, to)))), 0, to);
+                vstore8(x[3] * c3 + (x[2] * c2 + (x[1] * c1 + (x[0] * c0 + vload8(1, to)))), 1, to);
             }
         }
         for (; j < width; j++)
@@ -40,14 +44,17 @@ void add_transposed(local const float *a, global const element *b, ulong ldb, ui
 {
     for (uint j = 0; j < width; j++, b += ldb) {
         float8 part[ROWS];
+#pragma unroll
         for (uint i = 0; i < ROWS; i++)
             part[i] = (float8)(0.0f);
         uint k = 0;
         for (; k + 8 <= depth; k += 8) {
             float8 y = LOAD8(b + k);
+#pragma unroll
             for (uint i = 0; i < ROWS; i++)
                 part[i] = vload8(0, a + i * TILE_K + k) * y + part[i];
         }
+#pragma unroll
         for (uint i = 0; i < ROWS; i++) {
             float total = add_up(part[i]);
             for (uint rest = k; rest < depth; rest++)
