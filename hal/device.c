@@ -131,7 +131,7 @@ hal_status hal_device_open(const hal_device_desc *given, hal_device **out)
     }
     const char *select = desc.select ? desc.select : getenv("HAL_BACKEND");
     hal_choice choice;
-    status = hal_select(select ? select : "", &choice);
+    status = hal_select(select ? select : "", desc.select ? "select" : "HAL_BACKEND", &choice);
     if (status != HAL_OK) {
         return status;
     }

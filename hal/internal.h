@@ -217,7 +217,8 @@ typedef struct hal_choice {
     const hal_backend *backend;
     uint32_t index;
 } hal_choice;
-hal_status hal_select(const char *select, hal_choice *choice);
+/* `source` says in messages where the selection came from. */
+hal_status hal_select(const char *select, const char *source, hal_choice *choice);
 bool hal_select_names(const char *select, const char *backend);
 
 /* buffer.c */

@@ -142,12 +142,39 @@ static void found_absence(hal_device_list *list, const char *backend, const char
     entry->reason = copy;
 }
 
+static bool known_backend(const char *name)
+{
+    for (size_t i = 0; i < HAL_REGISTRY_COUNT; i++) {
+        if (strcasecmp(hal_registry[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first backend of a selection that does not exist. A misspelt one is an error wherever it stands: what was meant
+ * first must not be passed over. */
+static bool find_unknown(const char *select, term *unknown)
+{
+    for (const char *at = select ? select : ""; next_term(&at, unknown);) {
+        if (!known_backend(unknown->backend)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hal_status hal_device_list_create(const char *select, hal_device_list **out)
 {
     if (!out) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_list_create: list is NULL");
     }
     *out = NULL;
+    term unknown;
+    if (find_unknown(select, &unknown)) {
+        return hal_fail(HAL_ERROR_NOT_FOUND, "hal_device_list_create: no such backend '%s' (cuda, opencl, vulkan)",
+                        unknown.backend);
+    }
     hal_device_list *list = calloc(1, sizeof *list);
     if (!list) {
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for a device list");
@@ -241,17 +268,7 @@ static void describe(const hal_device_list *list, char *text, size_t size)
     }
 }
 
-static bool known_backend(const char *name)
-{
-    for (size_t i = 0; i < HAL_REGISTRY_COUNT; i++) {
-        if (strcasecmp(hal_registry[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static hal_status nothing_fits(const char *select)
+static hal_status nothing_fits(const char *select, const char *source)
 {
     hal_device_list *list;
     hal_status status = hal_device_list_create(NULL, &list);
@@ -260,16 +277,14 @@ static hal_status nothing_fits(const char *select)
     }
     char text[2048];
     describe(list, text, sizeof text);
-    term want = {.has_which = false};
-    const char *at = select;
-    bool unknown = next_term(&at, &want) && !known_backend(want.backend);
+    term unknown;
     if (!*select) {
         status = hal_fail(HAL_ERROR_UNAVAILABLE, "no device found; %s", text);
-    } else if (unknown) {
-        status = hal_fail(HAL_ERROR_NOT_FOUND, "HAL_BACKEND=%s: no such backend '%s' (cuda, opencl, vulkan); %s",
-                          select, want.backend, text);
+    } else if (find_unknown(select, &unknown)) {
+        status = hal_fail(HAL_ERROR_NOT_FOUND, "%s=%s: no such backend '%s' (cuda, opencl, vulkan); %s", source, select,
+                          unknown.backend, text);
     } else {
-        status = hal_fail(HAL_ERROR_NOT_FOUND, "HAL_BACKEND=%s: no such device; %s", select, text);
+        status = hal_fail(HAL_ERROR_NOT_FOUND, "%s=%s: no such device; %s", source, select, text);
     }
     hal_device_list_destroy(list);
     return status;
@@ -292,15 +307,18 @@ static const hal_device_info *best(const hal_device_list *list)
     return cpu;
 }
 
-hal_status hal_select(const char *select, hal_choice *choice)
+hal_status hal_select(const char *select, const char *source, hal_choice *choice)
 {
     hal_device_list *list;
     choice->backend = NULL;
+    term want;
+    if (find_unknown(select, &want)) {
+        return nothing_fits(select, source);
+    }
     hal_status status = hal_device_list_create(select, &list);
     if (status != HAL_OK) {
         return status;
     }
-    term want;
     bool any = false;
     for (const char *at = select; !choice->backend && next_term(&at, &want);) {
         any = true;
@@ -314,5 +332,5 @@ hal_status hal_select(const char *select, hal_choice *choice)
         choose(choice, best(list));
     }
     hal_device_list_destroy(list);
-    return choice->backend ? HAL_OK : nothing_fits(any ? select : "");
+    return choice->backend ? HAL_OK : nothing_fits(any ? select : "", source);
 }

@@ -6,8 +6,9 @@
  *
  * Selection (HAL_BACKEND, or hal_device_desc.select): a comma list in order of preference of BACKEND[:WHICH], where
  * BACKEND is cuda, opencl or vulkan and WHICH is an index or a case-insensitive part of the device's name, UUID or PCI
- * address. The first entry that exists is opened; if none does, the error lists what exists. Nothing is substituted.
- * Unset or empty: the best device there is (CUDA, then Vulkan, then OpenCL; a CPU device only if there is no other).
+ * address. The first entry that is there is opened; if none is, or an entry names no backend, the error lists what
+ * exists. Nothing is substituted. Unset or empty: the best device there is (CUDA, then Vulkan, then OpenCL; a CPU
+ * device only if there is no other, OpenCL's before Vulkan's).
  */
 #ifndef HAL_DEVICE_H
 #define HAL_DEVICE_H
@@ -76,7 +77,8 @@ typedef struct hal_device_entry {
 typedef struct hal_device_list hal_device_list;
 
 /* List the devices of every backend, or only of the backends named in `select` (a selection as above; NULL: all): the
- * drivers of the others are not touched. Absent backends are entries too. Never fails because a driver does. */
+ * drivers of the others are not touched. Absent backends are entries too. Never fails because a driver does; a name
+ * that is no backend is HAL_ERROR_NOT_FOUND. */
 HAL_API hal_status hal_device_list_create(const char *select, hal_device_list **list);
 HAL_API uint32_t hal_device_list_count(const hal_device_list *list);
 /* NULL beyond the end. The entry lives as long as the list. */
