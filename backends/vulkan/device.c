@@ -143,6 +143,19 @@ static void get_queues(hal_native_device *device)
     }
 }
 
+hal_status hal_vk_device_fail(hal_native_device *device, VkResult result, const char *call)
+{
+    if (result == VK_ERROR_DEVICE_LOST && !atomic_load(&device->settled)) {
+        for (uint32_t i = 0; i < device->queue_count; i++)
+            pthread_mutex_lock(&device->queues[i].lock);
+        device->vk.DeviceWaitIdle(device->handle); /* ends in finite time on a lost device, whatever it returns */
+        for (uint32_t i = 0; i < device->queue_count; i++)
+            pthread_mutex_unlock(&device->queues[i].lock);
+        atomic_store(&device->settled, true);
+    }
+    return hal_vk_fail(result, "%s", call);
+}
+
 static void device_close(hal_native_device *device)
 {
     if (device->pipeline_cache) {

@@ -85,7 +85,7 @@ static hal_status timeline_value(const vk_timeline *timeline, uint64_t *value)
 {
     VkResult result =
         timeline->device->vk.GetSemaphoreCounterValue(timeline->device->handle, timeline->semaphore, value);
-    return result == VK_SUCCESS ? HAL_OK : hal_vk_fail(result, "vkGetSemaphoreCounterValue");
+    return result == VK_SUCCESS ? HAL_OK : hal_vk_device_fail(timeline->device, result, "vkGetSemaphoreCounterValue");
 }
 
 hal_status hal_vk_timeline_wait(vk_timeline *timeline, uint64_t value, uint64_t timeout)
@@ -106,7 +106,7 @@ hal_status hal_vk_timeline_wait(vk_timeline *timeline, uint64_t value, uint64_t 
         if (result == VK_SUCCESS)
             return HAL_OK;
         if (result != VK_TIMEOUT)
-            return hal_vk_fail(result, "vkWaitSemaphores");
+            return hal_vk_device_fail(timeline->device, result, "vkWaitSemaphores");
         if (timeout != UINT64_MAX)
             left -= slice;
     }
@@ -253,7 +253,7 @@ static hal_status submit(hal_native_stream *stream, vk_timeline *timeline, uint6
     if (status == HAL_OK) {
         VkResult result = queue_submit(stream, batch, timeline, value);
         if (result != VK_SUCCESS)
-            status = hal_vk_fail(result, "vkQueueSubmit: %u commands", batch->command_count);
+            status = hal_vk_device_fail(stream->device, result, "vkQueueSubmit");
     }
     for (uint32_t i = 0; i < batch->list_count; i++)
         hal_vk_instance_submitted(batch->instances[i], status == HAL_OK ? timeline : NULL, value);

@@ -73,6 +73,7 @@ struct hal_native_device {
     vk_queue queues[VK_QUEUES_MAX];
     uint32_t queue_count;
     atomic_uint next_queue;
+    atomic_bool settled; /* the device is lost and has stopped */
     VkPipelineCache pipeline_cache;
     size_t pipeline_cache_loaded; /* bytes that came from the disk */
     atomic_uint_fast64_t next_memory;
@@ -80,6 +81,10 @@ struct hal_native_device {
     pthread_mutex_t glsl_lock; /* guards glsl */
     struct vk_glsl *glsl;      /* the GLSL compiler, loaded at first use */
 };
+
+/* hal_vk_fail, for calls that a lost device may fail: objects are destroyed once it is known to be lost, so it has
+ * stopped for good when this returns. */
+hal_status hal_vk_device_fail(hal_native_device *device, VkResult result, const char *call);
 
 /* ---- memory.c */
 
