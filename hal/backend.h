@@ -44,7 +44,7 @@ typedef struct hal_native_span {
     uint64_t offset;
     uint64_t size;
     uint32_t slot;
-    uint32_t reserved; /* 0: spans are compared as bytes */
+    uint32_t number; /* tells memory apart that lies where freed memory lay; spans are compared as bytes */
 } hal_native_span;
 
 typedef enum hal_command_kind { HAL_COMMAND_DISPATCH, HAL_COMMAND_COPY, HAL_COMMAND_FILL } hal_command_kind;

@@ -218,6 +218,7 @@ static hal_status new_buffer(hal_device *device, uint64_t size, const char *labe
         return status;
     }
     buffer->size = size;
+    buffer->number = atomic_fetch_add(&device->memory_numbers, 1);
     *out = buffer;
     return HAL_OK;
 }

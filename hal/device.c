@@ -198,7 +198,7 @@ hal_status hal_device_usable(hal_device *device)
     if (!*device->alive) {
         return hal_fail(
             HAL_ERROR_INVALID_STATE,
-            "device '%s' was opened before fork(); open it again in the child (drivers do not survive fork)",
+            "device '%s' was opened before fork(), which drivers do not survive; use it in the parent, or exec first",
             device->object.label);
     }
     if (atomic_load_explicit(&device->lost, memory_order_relaxed)) {

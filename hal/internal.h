@@ -58,6 +58,7 @@ struct hal_device {
     atomic_bool closing;            /* hal_device_destroy was called */
     volatile const uint32_t *alive; /* a page that fork wipes: 0 in a child */
     atomic_uint_fast64_t faults[4];
+    atomic_uint memory_numbers;
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t moved; /* a gate opened or a held-back stream advanced; monotonic clock */
@@ -77,6 +78,7 @@ struct hal_device {
 struct hal_buffer {
     hal_object object;
     hal_native_memory *memory;
+    uint32_t number; /* of this buffer, see hal_native_span */
     uint64_t offset; /* of the buffer in the native memory */
     uint64_t size;
     hal_memory kind;

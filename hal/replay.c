@@ -35,8 +35,8 @@ static hal_status resolve_binding(hal_cmdlist *list, uint32_t slot, const hal_sp
                         "list '%s': slot %u is bound at offset %llu, its use needs a multiple of %u",
                         list->object.label, slot, (unsigned long long)span->offset, use->alignment);
     }
-    *out =
-        (hal_native_span){buffer->memory, buffer->offset + (size ? span->offset : 0), size ? size : 4, HAL_NO_SLOT, 0};
+    *out = (hal_native_span){buffer->memory, buffer->offset + (size ? span->offset : 0), size ? size : 4, HAL_NO_SLOT,
+                             buffer->number};
     atomic_store_explicit(&buffer->object.used, true, memory_order_relaxed);
     return HAL_OK;
 }

@@ -318,7 +318,7 @@ hal_status hal_stream_wait(hal_stream *stream, uint64_t timeout)
     }
     hal_device *device = stream->object.device;
     status = hal_stream_wait_until(stream, point, timeout);
-    if (status == HAL_OK && device->graves) {
+    if (status == HAL_OK) {
         hal_collect(device);
     }
     return status;
