@@ -16,13 +16,18 @@ cc -std=gnu17 -o "$provoke" tests/check/provoke_vulkan.c -ldl
 grep -q 'VUID-' "$out" || { echo "the layer does not report an invalid call"; exit 1; }
 grep -q 'SYNC-HAZARD' "$out" || { echo "the layer does not report a hazard"; exit 1; }
 
+# The conformance suite runs here without its topic "stress": the layer's own memory grows with each device opened.
 rc=0
-run_tests "$HAL_BUILD" -V -R '\.vulkan(\.|$)' -O "$out" >/dev/null 2>&1 || rc=$?
+{
+    run_tests "$HAL_BUILD" -V -R '\.vulkan(\.|$)' -E '^conformance' || rc=1
+    HAL_BACKEND=vulkan HAL_CACHE_DIR=$HAL_BUILD/test-cache "$HAL_BUILD/bin/conformance" select device buffer stream event module command grid list replay \
+        errors faults trace || rc=1
+} >"$out" 2>&1
 # A message is a line such as: Validation Error: [ VUID-... ] or [ SYNC-HAZARD-... ]
 known=$HAL_ROOT/tests/check/known_validation_messages.txt
 { grep -E 'VUID-|SYNC-HAZARD|UNASSIGNED-' "$out" || true; } |
     { grep -vEf <(sed '/^#/d;/^$/d' "$known") || true; } >"$out.messages"
-tail -n 30 "$out"
+grep -E "tests passed|Failed|FAILED  |vulkan: " "$out" | grep -v "tests/data/refused" || true
 if [ -s "$out.messages" ]; then
     echo "validation messages by kind:"
     grep -oE 'VUID-[A-Za-z0-9_-]+|SYNC-HAZARD-[A-Z-]+|UNASSIGNED-[A-Za-z0-9_-]+' "$out.messages" | sort | uniq -c
