@@ -222,6 +222,16 @@ static bool view_operand(const hal_device_info *info, const gemm_operand *o, uin
     return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
 }
 
+/* Groups of 8 rows that share what is fetched of B. More take longer to compile: only where there is much to compute.
+ */
+static uint32_t texel_row_groups(const gemm_problem *p, bool shift_b)
+{
+    const bool large = (uint64_t)p->m * p->n >= (UINT64_C(1) << 24) / p->k;
+    const uint32_t best = p->operands[GEMM_A].dtype == HAL_F32 ? (shift_b ? 6 : 4) : (shift_b ? 4 : 2);
+    const uint32_t most = groups(p->m, 8);
+    return !large ? 1 : best < most ? best : most;
+}
+
 /* One core's task in GLSL: operands as texel views, where they can be, since texels are fetched without a branch. */
 static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_plan *plan)
 {
@@ -243,7 +253,7 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
     const hal_dtype dtype = o[GEMM_A].dtype;
     const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
     const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
-    const uint32_t row_groups = dtype == HAL_F32 && p->m > 16 ? 4 : 1;
+    const uint32_t row_groups = texel_row_groups(p, shift[1]);
     const uint32_t constants[] = {
         (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
         extras};
