@@ -179,6 +179,7 @@ static void free_buffer(hal_object *object)
     hal_device *device = object->device;
     if (buffer->map_pointer && buffer->memory) {
         device->backend->memory_unmap(buffer->memory, buffer->map_pointer);
+        atomic_fetch_sub(&device->mapped_buffers, 1);
     }
     count(buffer, false);
     if (buffer->block) {
@@ -284,6 +285,10 @@ hal_status hal_buffer_import(hal_device *device, void *pointer, uint64_t size, h
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_buffer_import: pointer %p, %llu bytes; nothing to import",
                         pointer, (unsigned long long)size);
     }
+    if (size > UINTPTR_MAX - (uintptr_t)pointer - (uintptr_t)sysconf(_SC_PAGESIZE)) {
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "hal_buffer_import: %llu bytes at %p leave the address space",
+                        (unsigned long long)size, pointer);
+    }
     if (!device->info.import_host_memory) {
         return hal_fail(HAL_ERROR_UNSUPPORTED, "device '%s' cannot import host memory; create a buffer and upload",
                         device->object.label);
@@ -325,6 +330,9 @@ void hal_buffer_destroy(hal_buffer *buffer)
 
 hal_status hal_buffer_map(hal_buffer *buffer, uint64_t offset, uint64_t size, hal_access access, void **pointer)
 {
+    if (pointer) {
+        *pointer = NULL;
+    }
     hal_status status = hal_check(buffer, HAL_TYPE_BUFFER, "buffer");
     if (status == HAL_OK && (!pointer || access < HAL_READ || access > HAL_READ_WRITE)) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT,
@@ -332,7 +340,6 @@ hal_status hal_buffer_map(hal_buffer *buffer, uint64_t offset, uint64_t size, ha
                           buffer->object.label, (int)access);
     }
     if (status == HAL_OK) {
-        *pointer = NULL;
         status = hal_device_usable(buffer->object.device);
     }
     if (status != HAL_OK) {
@@ -357,12 +364,15 @@ hal_status hal_buffer_map(hal_buffer *buffer, uint64_t offset, uint64_t size, ha
                         buffer->object.label);
     }
     hal_device *device = buffer->object.device;
-    status = device->backend->memory_map(buffer->memory, buffer->offset + offset, size ? size : 1, access, pointer);
+    /* Nothing at the end of a buffer has no address of its own: its first byte stands for it. */
+    status = device->backend->memory_map(buffer->memory, buffer->offset + (size ? offset : 0), size ? size : 1, access,
+                                         pointer);
     if (status != HAL_OK) {
         atomic_store(&buffer->mapped, false);
         return hal_fail_prefix(hal_device_note(device, status), "hal_buffer_map('%s')", buffer->object.label);
     }
     buffer->map_pointer = *pointer;
+    atomic_fetch_add(&device->mapped_buffers, 1);
     return HAL_OK;
 }
 
@@ -379,6 +389,7 @@ hal_status hal_buffer_unmap(hal_buffer *buffer)
     status = device->backend->memory_unmap(buffer->memory, buffer->map_pointer);
     buffer->map_pointer = NULL;
     atomic_store(&buffer->mapped, false);
+    atomic_fetch_sub(&device->mapped_buffers, 1);
     return hal_device_note(device, status);
 }
 

@@ -92,6 +92,15 @@ void hal_told_fill_empty(hal_told *told)
     }
 }
 
+static hal_status execute_locked(hal_stream *stream, const hal_told *told)
+{
+    hal_status status = hal_stream_execute_locked(stream, &told->command);
+    if (status != HAL_OK) {
+        hal_hazard_window_lose(&stream->window);
+    }
+    return status;
+}
+
 /* Execute at once, or record. */
 static hal_status emit(hal_cmdlist *list, hal_told *told)
 {
@@ -108,7 +117,7 @@ static hal_status emit(hal_cmdlist *list, hal_told *told)
         told->command.barrier = hal_hazard_window_add(&stream->window, accesses, told->span_count);
     }
     hal_told_fill_empty(told);
-    hal_status status = hal_stream_execute_locked(stream, &told->command);
+    hal_status status = execute_locked(stream, told);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
@@ -195,6 +204,7 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
     }
     if (list->recording) {
         list->recording->last_is_dispatch = true;
+        list->recording->last_args = kernel->desc.args_size - (kernel->desc.splittable ? (uint32_t)sizeof base : 0);
         list->recording->last_count = list->recording->commands.count - list->recording->last_first;
     }
     return status;
@@ -271,8 +281,8 @@ static hal_status add_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_of
     }
     for (uint32_t i = 0; i < recording->last_count; i++) {
         uint32_t command = recording->last_first + i;
-        uint32_t size = ((hal_command *)recording->commands.data)[command].dispatch.args_size;
-        if (args_offset % 4 || args_offset + 4 > size) {
+        uint32_t size = recording->last_args; /* without a group base, which libhal fills in */
+        if (args_offset % 4 || size < 4 || args_offset > size - 4) {
             return hal_fail(HAL_ERROR_OUT_OF_RANGE,
                             "hal_cmd_scalar: offset %u in %u bytes of args; a multiple of 4 inside them", args_offset,
                             size);
@@ -365,9 +375,9 @@ static hal_status fill(hal_cmdlist *list, hal_span dst, const void *pattern, uin
     if (status != HAL_OK || !told.spans[0].size) {
         return status;
     }
-    if (dst.offset % pattern_size || told.spans[0].size % pattern_size) {
+    if (told.spans[0].offset % pattern_size || told.spans[0].size % pattern_size) {
         return hal_fail(HAL_ERROR_ALIGNMENT,
-                        "fill: offset %llu and size %llu are to be multiples of the pattern's %u bytes",
+                        "fill: address (offset %llu) and size %llu are to be multiples of the pattern's %u bytes",
                         (unsigned long long)dst.offset, (unsigned long long)told.spans[0].size, pattern_size);
     }
     uint8_t bytes[4];
@@ -401,7 +411,7 @@ static hal_status upload_chunk(hal_stream *stream, hal_told *told, const uint8_t
         told->command.copy.src = (hal_native_span){block->memory, offset, size, HAL_NO_SLOT, 0};
         hal_hazard_access access = hal_told_access(told, 0);
         told->command.barrier = hal_hazard_window_add(&stream->window, &access, 1);
-        status = hal_stream_execute_locked(stream, &told->command);
+        status = execute_locked(stream, told);
     }
     pthread_mutex_unlock(&stream->lock);
     return status;
@@ -471,7 +481,7 @@ static hal_status download_locked(hal_stream *stream, hal_told *told, void *targ
         hal_hazard_access access = hal_told_access(told, 0);
         told->command.barrier = hal_hazard_window_add(&stream->window, &access, 1);
         download->point = stream->last_point + 1; /* before execute, which may mark */
-        status = hal_stream_execute_locked(stream, &told->command);
+        status = execute_locked(stream, told);
     }
     if (status != HAL_OK) {
         hal_free(download);

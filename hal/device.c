@@ -168,10 +168,14 @@ void hal_device_destroy(hal_device *device)
         return;
     }
     pthread_mutex_lock(&device->attach_lock);
-    atomic_store(&device->closing, true);
+    bool again = atomic_exchange(&device->closing, true);
     hal_attachment *attachments = device->attachments;
     device->attachments = NULL;
     pthread_mutex_unlock(&device->attach_lock);
+    if (again) {
+        hal_fail(HAL_ERROR_INVALID_STATE, "device '%s' has been destroyed already", device->object.label);
+        return;
+    }
     for (hal_attachment *next; attachments; attachments = next) {
         next = attachments->next;
         attachments->destroy(attachments->state);
@@ -219,6 +223,9 @@ hal_status hal_device_note(hal_device *device, hal_status status)
 hal_status hal_device_attach(hal_device *device, const void *key, hal_attach_fn create, hal_detach_fn destroy,
                              void **state)
 {
+    if (state) {
+        *state = NULL;
+    }
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     if (status != HAL_OK) {
         return status;
@@ -226,7 +233,6 @@ hal_status hal_device_attach(hal_device *device, const void *key, hal_attach_fn 
     if (!key || !create || !destroy || !state) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_attach: key, create, destroy or state is NULL");
     }
-    *state = NULL;
     pthread_mutex_lock(&device->attach_lock);
     hal_attachment *found = device->attachments;
     while (found && found->key != key) {
@@ -257,6 +263,9 @@ hal_status hal_device_attach(hal_device *device, const void *key, hal_attach_fn 
 
 hal_status hal_device_memory_stats(hal_device *device, hal_memory_stats *stats)
 {
+    if (stats) {
+        memset(stats, 0, sizeof *stats);
+    }
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     if (status == HAL_OK && !stats) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_memory_stats: stats is NULL");

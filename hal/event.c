@@ -62,6 +62,24 @@ hal_status hal_event_create(hal_device *device, const hal_event_desc *given, hal
     return HAL_OK;
 }
 
+bool hal_gate_closed(hal_event *event, uint64_t *signal)
+{
+    pthread_mutex_lock(&event->lock);
+    bool closed = !event->open;
+    *signal = atomic_load(&event->signals) + 1;
+    pthread_mutex_unlock(&event->lock);
+    return closed;
+}
+
+static void open_gate(hal_event *event)
+{
+    pthread_mutex_lock(&event->lock);
+    event->open = true;
+    atomic_fetch_add(&event->signals, 1);
+    pthread_mutex_unlock(&event->lock);
+    hal_pump(event->object.device);
+}
+
 void hal_event_destroy(hal_event *event)
 {
     if (!event || hal_check(event, HAL_TYPE_EVENT, "event") != HAL_OK) {
@@ -70,8 +88,7 @@ void hal_event_destroy(hal_event *event)
     hal_device *device = event->object.device;
     hal_retain(&device->object);
     if (event->gate) {
-        atomic_store(&event->open, true);
-        hal_pump(device);
+        open_gate(event);
     }
     hal_release(&event->object);
     if (atomic_load(&device->closing)) {
@@ -168,10 +185,11 @@ hal_status hal_stream_wait_event_locked(hal_stream *stream, hal_event *event)
 {
     if (event->gate) {
         /* Under the stream's lock, so that a signal either is seen here or finds what is pushed. */
-        if (atomic_load(&event->open)) {
+        uint64_t signal;
+        if (!hal_gate_closed(event, &signal)) {
             return HAL_OK;
         }
-        hal_status status = hal_held_push(stream, &(hal_held){.kind = HAL_HELD_GATE, .event = event});
+        hal_status status = hal_held_push(stream, &(hal_held){.kind = HAL_HELD_GATE, .event = event, .point = signal});
         if (status == HAL_OK) {
             stream->dirty = true;
             snprintf(stream->waits_for, sizeof stream->waits_for, "%.39s", event->object.label);
@@ -203,14 +221,17 @@ hal_status hal_stream_wait_event(hal_stream *stream, hal_event *event)
 static hal_status wait_gate(hal_event *event, uint64_t timeout)
 {
     hal_device *device = event->object.device;
-    uint64_t deadline = hal_deadline(hal_now(), timeout);
+    uint64_t deadline = hal_deadline(hal_now(), timeout), signal;
+    if (!hal_gate_closed(event, &signal)) {
+        return hal_device_usable(device);
+    }
     pthread_mutex_lock(&device->lock);
-    while (!atomic_load(&event->open) && !atomic_load(&device->lost) && hal_now() < deadline) {
+    while (atomic_load(&event->signals) < signal && !atomic_load(&device->lost) && hal_now() < deadline) {
         hal_wait_moved_locked(device, deadline);
     }
     pthread_mutex_unlock(&device->lock);
     hal_status status = hal_device_usable(device);
-    return status != HAL_OK || atomic_load(&event->open)
+    return status != HAL_OK || atomic_load(&event->signals) >= signal
                ? status
                : hal_fail(HAL_TIMEOUT, "gate '%s' has not been signalled", event->object.label);
 }
@@ -253,8 +274,7 @@ hal_status hal_event_signal(hal_event *event)
 {
     hal_status status = check_gate(event, "hal_event_signal");
     if (status == HAL_OK) {
-        atomic_store(&event->open, true);
-        hal_pump(event->object.device);
+        open_gate(event);
     }
     return status;
 }
@@ -263,13 +283,18 @@ hal_status hal_event_reset(hal_event *event)
 {
     hal_status status = check_gate(event, "hal_event_reset");
     if (status == HAL_OK) {
-        atomic_store(&event->open, false);
+        pthread_mutex_lock(&event->lock);
+        event->open = false;
+        pthread_mutex_unlock(&event->lock);
     }
     return status;
 }
 
 hal_status hal_event_elapsed(hal_event *start, hal_event *end, uint64_t *nanoseconds)
 {
+    if (nanoseconds) {
+        *nanoseconds = 0;
+    }
     hal_status status = hal_check(start, HAL_TYPE_EVENT, "start");
     status = status == HAL_OK ? hal_check_on(start->object.device, end, HAL_TYPE_EVENT, "end") : status;
     if (status == HAL_OK && !nanoseconds) {
@@ -278,7 +303,6 @@ hal_status hal_event_elapsed(hal_event *start, hal_event *end, uint64_t *nanosec
     if (status != HAL_OK) {
         return status;
     }
-    *nanoseconds = 0;
     hal_event *both[] = {start, end};
     for (int i = 0; i < 2; i++) {
         if (!both[i]->timing) {

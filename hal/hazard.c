@@ -11,45 +11,83 @@
 
 void hal_hazard_window_reset(hal_hazard_window *window)
 {
-    window->used = 0;
+    window->read.used = window->written.used = 0;
+    window->lost = false;
 }
 
-/* Put `access` in unless an equal or wider one is there. false: no room. */
-static bool window_put(hal_hazard_window *window, const hal_hazard_access *access)
+void hal_hazard_window_lose(hal_hazard_window *window)
 {
-    for (uint32_t i = 0; i < window->used; i++) {
-        const hal_hazard_access *old = &window->ranges[i];
-        if (old->key == access->key && old->begin <= access->begin && old->end >= access->end &&
-            (old->write || !access->write))
-            return true;
+    window->lost = true;
+}
+
+/* The first range that ends at `begin` or after it, or belongs to a later key. */
+static uint32_t set_find(const hal_hazard_set *set, const void *key, uint64_t begin)
+{
+    uint32_t low = 0, high = set->used;
+    if (high) { /* most accesses come in rising order */
+        const hal_hazard_range *last = &set->ranges[high - 1];
+        if ((uintptr_t)last->key < (uintptr_t)key || (last->key == key && last->end < begin))
+            return high;
     }
-    if (window->used == HAL_HAZARD_WINDOW)
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        const hal_hazard_range *range = &set->ranges[middle];
+        if ((uintptr_t)range->key < (uintptr_t)key || (range->key == key && range->end < begin))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool set_meets(const hal_hazard_set *set, const hal_hazard_access *access)
+{
+    uint32_t i = set_find(set, access->key, access->begin);
+    if (i < set->used && set->ranges[i].key == access->key && set->ranges[i].end == access->begin)
+        i++; /* only touches it */
+    return i < set->used && set->ranges[i].key == access->key && set->ranges[i].begin < access->end;
+}
+
+/* Join `access` with the ranges that it meets or touches. false: no room. */
+static bool set_put(hal_hazard_set *set, const hal_hazard_access *access)
+{
+    hal_hazard_range joined = {access->key, access->begin, access->end};
+    uint32_t first = set_find(set, access->key, access->begin), end = first;
+    for (; end < set->used && set->ranges[end].key == access->key && set->ranges[end].begin <= access->end; end++) {
+        if (set->ranges[end].begin < joined.begin)
+            joined.begin = set->ranges[end].begin;
+        if (set->ranges[end].end > joined.end)
+            joined.end = set->ranges[end].end;
+    }
+    if (end == first && set->used == HAL_HAZARD_WINDOW)
         return false;
-    window->ranges[window->used++] = *access;
+    if (end != first + 1 && set->used > end)
+        memmove(&set->ranges[first + 1], &set->ranges[end], (set->used - end) * sizeof joined);
+    set->ranges[first] = joined;
+    set->used = set->used + 1 - (end - first);
     return true;
 }
 
 static bool window_conflict(const hal_hazard_window *window, const hal_hazard_access *access)
 {
-    for (uint32_t i = 0; i < window->used; i++) {
-        const hal_hazard_access *old = &window->ranges[i];
-        if (old->key == access->key && old->begin < access->end && access->begin < old->end &&
-            (old->write || access->write))
-            return true;
-    }
-    return false;
+    return set_meets(&window->written, access) || (access->write && set_meets(&window->read, access));
+}
+
+static bool window_put(hal_hazard_window *window, const hal_hazard_access *access)
+{
+    return set_put(access->write ? &window->written : &window->read, access);
 }
 
 bool hal_hazard_window_add(hal_hazard_window *window, const hal_hazard_access *accesses, uint32_t count)
 {
-    bool barrier = false;
+    bool barrier = window->lost;
     for (uint32_t i = 0; i < count && !barrier; i++)
         barrier = accesses[i].begin < accesses[i].end && window_conflict(window, &accesses[i]);
     for (uint32_t i = 0; i < count && !barrier; i++)
         barrier = accesses[i].begin < accesses[i].end && !window_put(window, &accesses[i]);
     if (!barrier)
         return false;
-    window->used = 0;
+    hal_hazard_window_reset(window);
     for (uint32_t i = 0; i < count; i++)
         if (accesses[i].begin < accesses[i].end)
             window_put(window, &accesses[i]);

@@ -12,14 +12,25 @@ typedef struct hal_hazard_access {
     bool write;
 } hal_hazard_access;
 
-/* What ran on a stream since the last point where everything was done. */
+/* What ran on a stream since the last point where everything was done: the bytes read and the bytes written, each as
+ * sorted disjoint ranges, so that a command costs a few steps however many came before it. */
 #define HAL_HAZARD_WINDOW 64
-typedef struct hal_hazard_window {
+typedef struct hal_hazard_range {
+    const void *key;
+    uint64_t begin, end;
+} hal_hazard_range;
+typedef struct hal_hazard_set {
     uint32_t used;
-    hal_hazard_access ranges[HAL_HAZARD_WINDOW];
+    hal_hazard_range ranges[HAL_HAZARD_WINDOW];
+} hal_hazard_set;
+typedef struct hal_hazard_window {
+    hal_hazard_set read, written;
+    bool lost; /* see hal_hazard_window_lose */
 } hal_hazard_window;
 
 void hal_hazard_window_reset(hal_hazard_window *window);
+/* The last command taken in was refused, and with it the barrier it may have had: the next one gets one. */
+void hal_hazard_window_lose(hal_hazard_window *window);
 /* Take the next command in. true: it must wait for everything before it (it conflicts with something, or the window is
  * full), and the window now holds this command alone. count <= HAL_HAZARD_WINDOW. */
 bool hal_hazard_window_add(hal_hazard_window *window, const hal_hazard_access *accesses, uint32_t count);

@@ -35,12 +35,20 @@ static hal_status copy_bindings(hal_core *core, hal_held *held, const hal_held *
     return HAL_OK;
 }
 
+hal_status hal_held_room(const hal_stream *stream, uint32_t more)
+{
+    return stream->held_count <= MOST_HELD && more <= MOST_HELD - stream->held_count
+               ? HAL_OK
+               : hal_fail(HAL_ERROR_LIMIT, "stream '%s' holds back %u commands behind a gate; open it, or submit less",
+                          stream->object.label, stream->held_count);
+}
+
 hal_status hal_held_push(hal_stream *stream, const hal_held *what)
 {
     hal_core *core = &stream->object.device->core;
-    if (stream->held_count >= MOST_HELD) {
-        return hal_fail(HAL_ERROR_LIMIT, "stream '%s' holds back %u commands behind a gate; open it, or submit less",
-                        stream->object.label, stream->held_count);
+    hal_status status = hal_held_room(stream, 1);
+    if (status != HAL_OK) {
+        return status;
     }
     hal_held *held = hal_calloc(core, 1, sizeof *held);
     if (!held) {
@@ -84,7 +92,7 @@ static bool let_go(hal_stream *stream, hal_held *held)
     }
     switch (held->kind) {
     case HAL_HELD_GATE:
-        return atomic_load(&held->event->open);
+        return atomic_load(&held->event->signals) >= held->point;
     case HAL_HELD_WAIT:
         if (atomic_load(&held->stream->issued) < held->point) {
             return false;
@@ -102,11 +110,14 @@ static bool let_go(hal_stream *stream, hal_held *held)
         break;
     case HAL_HELD_MARK:
         status = backend->stream_mark(stream->native, held->point);
-        if (status == HAL_TIMEOUT) {
-            return false; /* the queue is full: later */
+        /* A mark that fails otherwise is covered by the next one, or by the loss of the device. */
+        if (status == HAL_OK || status == HAL_ERROR_DEVICE_LOST) {
+            atomic_store(&stream->issued, held->point);
         }
-        atomic_store(&stream->issued, held->point);
         break;
+    }
+    if (status == HAL_TIMEOUT) {
+        return false; /* the queue is full and nothing was enqueued: whoever waits pumps again */
     }
     if (hal_device_note(device, status) != HAL_OK && stream->held_status == HAL_OK) {
         stream->held_status = status;

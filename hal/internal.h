@@ -59,6 +59,7 @@ struct hal_device {
     volatile const uint32_t *alive; /* a page that fork wipes: 0 in a child */
     atomic_uint_fast64_t faults[4];
     atomic_uint memory_numbers;
+    atomic_uint mapped_buffers;
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t moved; /* a gate opened or a held-back stream advanced; monotonic clock */
@@ -110,7 +111,8 @@ struct hal_event {
     pthread_mutex_t lock;
     hal_stream *stream; /* latest record; NULL before */
     uint64_t point;
-    atomic_bool open; /* gate */
+    bool open;                    /* gate: no one waits */
+    atomic_uint_fast64_t signals; /* gate: how often it was opened; a wait is for the next one */
 };
 
 /* What a stream holds back while it waits for a gate, or for a stream that is held back. */
@@ -127,7 +129,7 @@ typedef struct hal_held {
     hal_held_kind kind;
     hal_event *event;   /* GATE, STAMP: referenced */
     hal_stream *stream; /* WAIT: referenced */
-    uint64_t point;     /* WAIT, MARK */
+    uint64_t point;     /* WAIT, MARK; GATE: the signal that lets go */
     hal_command command;
     hal_native_span spans[HAL_MAX_BINDINGS];
     uint8_t args[HAL_MAX_ARGS];
@@ -257,7 +259,10 @@ hal_status hal_stream_record_locked(hal_stream *stream, hal_event *event);
 
 /* held.c */
 hal_status hal_held_push(hal_stream *stream, const hal_held *what);
-void hal_pump(hal_device *device); /* let streams go on whose gates have opened */
+hal_status hal_held_room(const hal_stream *stream, uint32_t more); /* HAL_ERROR_LIMIT if `more` cannot be held back */
+void hal_pump(hal_device *device);                                 /* let streams go on whose gates have opened */
+/* Whether waiting for the gate means waiting now, and then for which of its signals. */
+bool hal_gate_closed(hal_event *event, uint64_t *signal);
 void hal_held_free(hal_held *held);
 
 /* staging.c */

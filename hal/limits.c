@@ -83,6 +83,9 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         return lower32(name, value, &info->max_group_size);
     }
     if (strcmp(name, "group_count") == 0) {
+        if (value > info->max_group_count[0]) {
+            return above(name, value, info->max_group_count[0]);
+        }
         for (int i = 0; i < 3; i++) {
             if (value < info->max_group_count[i]) {
                 info->max_group_count[i] = value;
@@ -105,6 +108,9 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         return HAL_OK;
     }
     if (strcmp(name, "first_point") == 0) {
+        if (value > INT64_MAX) {
+            return above(name, value, INT64_MAX);
+        }
         target->limits->first_point = value;
         return HAL_OK;
     }

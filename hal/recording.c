@@ -414,6 +414,9 @@ hal_device *hal_cmdlist_device(const hal_cmdlist *list)
 
 hal_status hal_cmdlist_get_stats(const hal_cmdlist *list, hal_cmdlist_stats *stats)
 {
+    if (stats) {
+        memset(stats, 0, sizeof *stats);
+    }
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "list");
     if (status == HAL_OK && (!stats || !list->recording)) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT,

@@ -53,6 +53,7 @@ typedef struct hal_recording {
     hal_array segments;              /* hal_segment */
     hal_array fixed;                 /* hal_hazard_access: fixed memory the list touches, sorted and merged at finish */
     bool last_is_dispatch;           /* hal_cmd_scalar may refer to it */
+    uint32_t last_args;              /* bytes of its args that scalars may set */
     uint32_t last_first, last_count; /* commands of the last dispatch */
     uint32_t scalar_count;
     uint32_t slot_count;

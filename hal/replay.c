@@ -156,7 +156,6 @@ hal_status hal_list_submit_segment_locked(hal_cmdlist *list, uint32_t segment, h
         }
     }
     pthread_mutex_unlock(&recording->lock);
-    hal_hazard_window_reset(&stream->window);
     return hal_device_note(device, status);
 }
 
@@ -177,6 +176,7 @@ static hal_status submit_segment(hal_cmdlist *list, uint32_t index, hal_stream *
         hal_hazard_window_reset(&stream->window);
     } else if (segment->native) {
         status = hal_list_submit_segment_locked(list, index, stream, bindings, scalars);
+        hal_hazard_window_reset(&stream->window);
     }
     if (segment->native && status == HAL_OK) {
         stream->dirty = true;
@@ -190,6 +190,53 @@ static hal_status submit_segment(hal_cmdlist *list, uint32_t index, hal_stream *
     return status;
 }
 
+/* Buffers of its own that are mapped. Only looked for when something on the device is. */
+static hal_status check_mapped(const hal_cmdlist *list)
+{
+    const hal_array *refs = &list->recording->refs;
+    for (uint32_t i = 0; i < refs->count && atomic_load(&list->object.device->mapped_buffers); i++) {
+        const hal_object *object = ((hal_object **)refs->data)[i];
+        if (object->type == HAL_TYPE_BUFFER && atomic_load(&((const hal_buffer *)object)->mapped)) {
+            return hal_fail(HAL_ERROR_INVALID_STATE, "list '%s': its buffer '%s' is mapped; unmap it first",
+                            list->object.label, object->label);
+        }
+    }
+    return HAL_OK;
+}
+
+/* Whether an earlier segment of the list records the event. */
+static bool recorded_before(const hal_segment *segments, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++) {
+        if (segments[i].event == segments[index].event && !segments[i].event_is_wait) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What would stop a submission half-way is found before it starts. */
+static hal_status check_events(const hal_cmdlist *list, const hal_stream *stream)
+{
+    const hal_segment *segments = list->recording->segments.data;
+    uint32_t count = list->recording->segments.count;
+    for (uint32_t i = 0; i < count; i++) {
+        hal_event *event = segments[i].event;
+        if (event && segments[i].event_is_wait && !event->gate && !recorded_before(segments, i)) {
+            pthread_mutex_lock(&event->lock);
+            bool recorded = event->stream != NULL;
+            pthread_mutex_unlock(&event->lock);
+            if (!recorded) {
+                return hal_fail(HAL_ERROR_INVALID_STATE,
+                                "list '%s' waits for event '%s', which has never been recorded", list->object.label,
+                                event->object.label);
+            }
+        }
+    }
+    /* A segment, its event and a mark each may be held back. */
+    return hal_held_room(stream, 3 * count + 1);
+}
+
 static hal_status submit_locked(hal_cmdlist *list, hal_stream *stream, const hal_native_span *bindings,
                                 const uint32_t *scalars)
 {
@@ -201,8 +248,9 @@ static hal_status submit_locked(hal_cmdlist *list, hal_stream *stream, const hal
     if (hal_fault_hit(device, HAL_FAULT_SUBMIT)) {
         return hal_fail(HAL_ERROR_BACKEND, "injected fault: submit of list '%s'", list->object.label);
     }
+    hal_status status = check_mapped(list);
+    status = status == HAL_OK ? check_events(list, stream) : status;
     atomic_store_explicit(&list->object.used, true, memory_order_relaxed);
-    hal_status status = HAL_OK;
     for (uint32_t i = 0; i < list->recording->segments.count && status == HAL_OK; i++) {
         status = submit_segment(list, i, stream, bindings, scalars);
     }

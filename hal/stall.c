@@ -77,6 +77,12 @@ static void report_stream(report *out, hal_stream *stream)
 
 hal_status hal_device_stall_report(hal_device *device, hal_stall *stall, char *text, size_t capacity)
 {
+    if (stall) {
+        memset(stall, 0, sizeof *stall);
+    }
+    if (text && capacity) {
+        text[0] = 0;
+    }
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     if (status == HAL_OK && text && !capacity) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_stall_report: text without capacity");
@@ -86,9 +92,6 @@ hal_status hal_device_stall_report(hal_device *device, hal_stall *stall, char *t
     }
     hal_stall own = {0};
     report out = {text, capacity, 0, &own};
-    if (text) {
-        text[0] = 0;
-    }
     uint32_t count;
     hal_stream **streams = hal_streams_snapshot(device, &count);
     if (!streams) {

@@ -1,6 +1,14 @@
 /* stream.c - streams: marks, waits, execution of immediate commands. */
 #include "internal.h"
 
+/* A label cut to its place. Not snprintf: this is on the way of every submission. */
+static void short_label(char (*out)[40], const char *label)
+{
+    size_t length = strnlen(label, sizeof *out - 1);
+    memcpy(*out, label, length);
+    (*out)[length] = 0;
+}
+
 /* Forget what cannot be told again, and remember the mark for the stall report. */
 static void note_mark(hal_stream *stream, uint64_t point)
 {
@@ -8,7 +16,7 @@ static void note_mark(hal_stream *stream, uint64_t point)
     entry->point = point;
     entry->time = hal_now();
     entry->commands = stream->unmarked;
-    snprintf(entry->label, sizeof entry->label, "%.39s", stream->last_label ? stream->last_label : "");
+    short_label(&entry->label, stream->last_label ? stream->last_label : "");
     memcpy(entry->waits_for, stream->waits_for, sizeof entry->waits_for);
     stream->waits_for[0] = 0;
     stream->last_label = NULL;
@@ -73,11 +81,14 @@ void hal_wait_moved_locked(hal_device *device, uint64_t deadline)
 static hal_status wait_issued(hal_stream *stream, uint64_t point, uint64_t deadline)
 {
     hal_device *device = stream->object.device;
-    pthread_mutex_lock(&device->lock);
     while (atomic_load(&stream->issued) < point && !atomic_load(&device->lost) && hal_now() < deadline) {
-        hal_wait_moved_locked(device, deadline);
+        hal_pump(device); /* what a full queue stopped goes on here */
+        pthread_mutex_lock(&device->lock);
+        if (atomic_load(&stream->issued) < point) {
+            hal_wait_moved_locked(device, deadline);
+        }
+        pthread_mutex_unlock(&device->lock);
     }
-    pthread_mutex_unlock(&device->lock);
     if (atomic_load(&stream->issued) >= point) {
         return HAL_OK;
     }
