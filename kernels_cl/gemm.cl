@@ -1,4 +1,5 @@
-/* gemm.cl - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and constants. */
+/* gemm.cl - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and
+ * constants. */
 #include "gemm.clh"
 
 #ifdef HAL_KERNEL_gemm
@@ -67,8 +68,8 @@ __attribute__((reqd_work_group_size(THREADS_N, THREADS_M, 1))) kernel void gemm(
 #endif
 
 #ifdef HAL_KERNEL_gemm_small
-/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N work-items, whose parts
- * are added in order at the end. */
+/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N work-items, whose
+ * parts are added in order at the end. */
 #define SLICES (THREADS / TILE_N)
 
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void gemm_small(SPANS, hal_gemm_args args)

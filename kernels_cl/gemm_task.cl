@@ -1,7 +1,7 @@
-/* gemm_task.cl - GEMM for CPU devices: a group is one work-item, one core's task, and computes TILE_M x TILE_N of D with
- * explicit vectors. BLOCK rows of B at a time are packed into local memory as panels of PANEL columns; A is read where it
- * lies, or packed GROUP rows at a time where it must be widened or transposed. Sums wait in local memory between the blocks
- * of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. */
+/* gemm_task.cl - GEMM for CPU devices: a group is one work-item, one core's task, and computes TILE_M x TILE_N of D
+ * with explicit vectors. BLOCK rows of B at a time are packed into local memory as panels of PANEL columns; A is read
+ * where it lies, or packed GROUP rows at a time where it must be widened or transposed. Sums wait in local memory
+ * between the blocks of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. */
 #include "gemm.clh"
 
 /* A micro tile is 6 rows by two vectors: 12 accumulators, 2 vectors of B and a broadcast fit 16 registers. Where the
@@ -49,7 +49,8 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
             uint k = 0;
             for (; k + 8 <= depth; k += 8, p += 8) {
                 float8 r0 = LOAD8(p), r1 = LOAD8(p + ldb), r2 = LOAD8(p + 2 * ldb), r3 = LOAD8(p + 3 * ldb);
-                float8 r4 = LOAD8(p + 4 * ldb), r5 = LOAD8(p + 5 * ldb), r6 = LOAD8(p + 6 * ldb), r7 = LOAD8(p + 7 * ldb);
+                float8 r4 = LOAD8(p + 4 * ldb), r5 = LOAD8(p + 5 * ldb);
+                float8 r6 = LOAD8(p + 6 * ldb), r7 = LOAD8(p + 7 * ldb);
                 STORE_COLUMNS(out + k * PANEL + half_panel, PANEL)
             }
             for (; k < depth; k++, p++)

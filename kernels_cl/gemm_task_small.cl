@@ -1,5 +1,5 @@
-/* gemm_task_small.cl - GEMM for CPU devices with m <= ROWS: one work-item a group computes all rows of TILE_N columns and
- * reads B once, as it lies. TILE_K values of each row of A at a time are widened into local memory. */
+/* gemm_task_small.cl - GEMM for CPU devices with m <= ROWS: one work-item a group computes all rows of TILE_N columns
+ * and reads B once, as it lies. TILE_K values of each row of A at a time are widened into local memory. */
 #include "gemm.clh"
 
 #define AHEAD 4 /* rows of B that one pass over the sums takes */

@@ -1,4 +1,5 @@
-/* gemm.comp - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and constants. */
+/* gemm.comp - D = act(alpha A B + beta C + bias) + residual. See scheduler/gemm.c for the list of kernels and
+ * constants. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -83,8 +84,8 @@ void main()
 #endif
 
 #ifdef HAL_KERNEL_gemm_small
-/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N invocations, whose parts
- * are added in order at the end. */
+/* m <= ROWS: B is read once and shared by all rows. A column's k are dealt out to THREADS / TILE_N invocations, whose
+ * parts are added in order at the end. */
 layout(constant_id = 1) const uint TRANS_B = 0;
 layout(constant_id = 2) const uint ROWS = 1;
 layout(constant_id = 3) const uint TILE_N = 32;

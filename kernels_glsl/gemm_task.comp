@@ -2,14 +2,14 @@
  * 8 ROW_GROUPS x 8 VECTORS of D in registers.
  *
  * Such drivers run a storage load inside a loop lane by lane, but fetch texels without a branch: A and B are therefore
- * uniform texel buffers of 16 bytes a texel, whatever their dtype. Along the direction in which an operand is contiguous
- * a lane takes whole texels; along the other, one row or column a lane:
+ * uniform texel buffers of 16 bytes a texel, whatever their dtype. Along the direction in which an operand is
+ * contiguous a lane takes whole texels; along the other, one row or column a lane:
  *   A plain: lane = row of a group of 8, texel = neighbours in k   A transposed: lane = k, texel = neighbouring rows
  *   B plain: texel = neighbouring columns of one lane              B transposed: lane = column, texel = neighbours in k
  * Values of A reach all lanes by a shuffle with a constant. Where rows do not start at a texel (SHIFT_A, SHIFT_B), each
  * run of texels is read with one more, and shifted. A view starts up to a texel before its operand: base_a, base_b.
- * gemm_task_address is the same where no view can be made (the address is not known before submit, or the operand is too
- * large for a view): slower there, but far ahead of a kernel with shared memory. */
+ * gemm_task_address is the same where no view can be made (the address is not known before submit, or the operand is
+ * too large for a view): slower there, but far ahead of a kernel with shared memory. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,5 +1,5 @@
-/* numerics.glsl - storage formats and activations. Arithmetic is FP32; each value is rounded once, to nearest even, when it
- * is stored. Rounding is done on integers: what packHalf2x16 and the float controls do is up to the driver. */
+/* numerics.glsl - storage formats and activations. Arithmetic is FP32; each value is rounded once, to nearest even,
+ * when it is stored. Rounding is done on integers: what packHalf2x16 and the float controls do is up to the driver. */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
