@@ -88,6 +88,7 @@ void hal_told_fill_empty(hal_told *told)
     for (uint32_t i = 0; i < told->span_count; i++) {
         if (!told->spans[i].size) {
             told->spans[i].size = 4; /* every buffer has that much, used or not */
+            told->spans[i].offset = told->spans[i].slot == HAL_NO_SLOT ? told->spans[i].offset : 0;
         }
     }
 }

@@ -173,8 +173,6 @@ static hal_status record_mark(hal_native_stream *stream, uint64_t point)
     const cuda_driver *driver = &stream->device->driver;
     nv_event event = NULL;
     nv_result result = NV_SUCCESS;
-    if (stream->count == CUDA_MARKS)
-        return hal_fail(HAL_ERROR_BACKEND, "cuda: more marks than commands on a stream");
     if (stream->spare_count > 0)
         event = stream->spare[--stream->spare_count];
     else
@@ -192,10 +190,33 @@ static hal_status record_mark(hal_native_stream *stream, uint64_t point)
     return HAL_OK;
 }
 
+/* The first point that must pass before there is room for a mark; 0: there is. Marks without commands between them
+ * are not bounded by the queue. */
+static hal_status find_room(hal_native_stream *stream, uint64_t *oldest)
+{
+    hal_status status = HAL_OK;
+    *oldest = 0;
+    pthread_mutex_lock(&stream->lock);
+    if (stream->count == CUDA_MARKS)
+        status = poll_locked(stream);
+    if (stream->count == CUDA_MARKS)
+        *oldest = mark_at(stream, 0)->point;
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
 static hal_status mark_in_context(hal_native_stream *stream, uint64_t point)
 {
+    uint64_t oldest;
+    hal_status status = find_room(stream, &oldest);
+    if (status == HAL_OK && oldest)
+        status = wait_in_context(stream, oldest, 0, stream->device->core->submit_timeout);
+    if (status == HAL_TIMEOUT)
+        return hal_fail(HAL_TIMEOUT, "cuda: %u marks of the stream are unfinished: its queue is full", CUDA_MARKS);
+    if (status != HAL_OK)
+        return status;
     pthread_mutex_lock(&stream->lock);
-    hal_status status = record_mark(stream, point);
+    status = record_mark(stream, point);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }

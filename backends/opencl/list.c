@@ -109,6 +109,8 @@ static hal_native_span resolve(const hal_native_span *span, const hal_list_value
         return *span;
     const hal_native_span *bound = &values->bindings[span->slot];
     uint64_t size = span->size == HAL_REST ? bound->size - span->offset : span->size;
+    if (size == 0) /* the rest of it is nothing: its beginning stands for that */
+        return *bound;
     return (hal_native_span){bound->memory, bound->offset + span->offset, size, HAL_NO_SLOT, 0};
 }
 

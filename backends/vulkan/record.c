@@ -138,10 +138,12 @@ static hal_native_span resolve(const vk_recorder *recorder, const hal_native_spa
     hal_native_span place = *span;
     if (!span->memory && span->slot != HAL_NO_SLOT && recorder->bindings) {
         const hal_native_span *bound = &recorder->bindings[span->slot];
+        if (span->size == HAL_REST && bound->size <= span->offset)
+            return *bound; /* the rest of it is nothing: its beginning stands for that */
         place.memory = bound->memory;
         place.offset = bound->offset + span->offset;
-        if (span->size == UINT64_MAX)
-            place.size = bound->size > span->offset ? bound->size - span->offset : 0;
+        if (span->size == HAL_REST)
+            place.size = bound->size - span->offset;
     }
     return place;
 }
