@@ -11,8 +11,7 @@ static hal_status check_list(hal_cmdlist *list)
     return status;
 }
 
-/* A recorded list remembers its first failure, so that finish cannot succeed on half a list. */
-static hal_status noted(hal_cmdlist *list, hal_status status)
+hal_status hal_cmdlist_noted(hal_cmdlist *list, hal_status status)
 {
     if (status == HAL_OK || !list || list->object.type != HAL_TYPE_CMDLIST) {
         return status;
@@ -150,7 +149,8 @@ static uint32_t alignment_of(const hal_device *device, const hal_kernel *kernel,
     return kernel->desc.abi == HAL_ABI_PLAIN ? device->info.span_alignment : 1;
 }
 
-static hal_status resolve_bindings(hal_cmdlist *list, const hal_kernel *kernel, const hal_span *spans, hal_told *told)
+static hal_status resolve_bindings(hal_cmdlist *list, const hal_kernel *kernel, const hal_span *spans,
+                                   const uint32_t *alignments, hal_told *told)
 {
     for (uint32_t i = 0; i < kernel->desc.binding_count; i++) {
         hal_status status = resolve(list, &spans[i], kernel->object.label, told);
@@ -158,6 +158,9 @@ static hal_status resolve_bindings(hal_cmdlist *list, const hal_kernel *kernel, 
             return status;
         }
         uint32_t alignment = alignment_of(list->object.device, kernel, i);
+        if (alignments && alignments[i] > alignment) { /* both are powers of two */
+            alignment = alignments[i];
+        }
         if (told->spans[i].offset % alignment) {
             return hal_fail(
                 HAL_ERROR_ALIGNMENT,
@@ -212,7 +215,7 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
 }
 
 static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
-                           uint32_t span_count, const void *given, uint32_t args_size)
+                           uint32_t span_count, const uint32_t *alignments, const void *given, uint32_t args_size)
 {
     hal_status status = check_list(list);
     status = status == HAL_OK ? check_dispatch(list, kernel, span_count, spans, given, args_size) : status;
@@ -222,7 +225,7 @@ static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid,
     hal_told told;
     told.span_count = told.ref_count = 0;
     told.upload = 0;
-    status = resolve_bindings(list, kernel, spans, &told);
+    status = resolve_bindings(list, kernel, spans, alignments, &told);
     if (status != HAL_OK) {
         return status;
     }
@@ -259,7 +262,14 @@ static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid,
 hal_status hal_cmd_dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
                             uint32_t span_count, const void *args, uint32_t args_size)
 {
-    return noted(list, dispatch(list, kernel, grid, spans, span_count, args, args_size));
+    return hal_cmdlist_noted(list, dispatch(list, kernel, grid, spans, span_count, NULL, args, args_size));
+}
+
+hal_status hal_cmd_dispatch_aligned(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
+                                    uint32_t span_count, const uint32_t *alignments, const void *args,
+                                    uint32_t args_size)
+{
+    return hal_cmdlist_noted(list, dispatch(list, kernel, grid, spans, span_count, alignments, args, args_size));
 }
 
 static hal_status add_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_offset)
@@ -300,7 +310,7 @@ static hal_status add_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_of
 
 hal_status hal_cmd_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_offset)
 {
-    return noted(list, add_scalar(list, index, args_offset));
+    return hal_cmdlist_noted(list, add_scalar(list, index, args_offset));
 }
 
 /* Copies and fills of slots need a size: a command's size is fixed when it is recorded. */
@@ -358,7 +368,7 @@ static hal_status copy(hal_cmdlist *list, hal_span dst, hal_span src)
 
 hal_status hal_cmd_copy(hal_cmdlist *list, hal_span dst, hal_span src)
 {
-    return noted(list, copy(list, dst, src));
+    return hal_cmdlist_noted(list, copy(list, dst, src));
 }
 
 static hal_status fill(hal_cmdlist *list, hal_span dst, const void *pattern, uint32_t pattern_size)
@@ -394,7 +404,7 @@ static hal_status fill(hal_cmdlist *list, hal_span dst, const void *pattern, uin
 
 hal_status hal_cmd_fill(hal_cmdlist *list, hal_span dst, const void *pattern, uint32_t pattern_size)
 {
-    return noted(list, fill(list, dst, pattern, pattern_size));
+    return hal_cmdlist_noted(list, fill(list, dst, pattern, pattern_size));
 }
 
 #define UPLOAD_CHUNK  ((uint64_t)8 << 20)
@@ -465,7 +475,7 @@ static hal_status upload(hal_cmdlist *list, hal_span dst, const void *source, ui
 
 hal_status hal_cmd_upload(hal_cmdlist *list, hal_span dst, const void *source, uint64_t size)
 {
-    return noted(list, upload(list, dst, source, size));
+    return hal_cmdlist_noted(list, upload(list, dst, source, size));
 }
 
 static hal_status download_locked(hal_stream *stream, hal_told *told, void *target)
@@ -521,7 +531,7 @@ static hal_status download(hal_cmdlist *list, void *target, hal_span source)
 
 hal_status hal_cmd_download(hal_cmdlist *list, void *target, hal_span source)
 {
-    return noted(list, download(list, target, source));
+    return hal_cmdlist_noted(list, download(list, target, source));
 }
 
 static hal_status event_command(hal_cmdlist *list, hal_event *event, bool is_wait)
@@ -543,10 +553,10 @@ static hal_status event_command(hal_cmdlist *list, hal_event *event, bool is_wai
 
 hal_status hal_cmd_event_record(hal_cmdlist *list, hal_event *event)
 {
-    return noted(list, event_command(list, event, false));
+    return hal_cmdlist_noted(list, event_command(list, event, false));
 }
 
 hal_status hal_cmd_event_wait(hal_cmdlist *list, hal_event *event)
 {
-    return noted(list, event_command(list, event, true));
+    return hal_cmdlist_noted(list, event_command(list, event, true));
 }

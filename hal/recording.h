@@ -90,6 +90,15 @@ hal_hazard_access hal_told_access(const hal_told *told, uint32_t i);
 /* Backends never see an empty span: give those a few bytes, once hazards are derived. */
 void hal_told_fill_empty(hal_told *told);
 
+/* A recorded list remembers its first failure, so that finish cannot succeed on half a list. Returns `status`. */
+hal_status hal_cmdlist_noted(hal_cmdlist *list, hal_status status);
+
+/* hal_cmd_dispatch for operators: alignments[i] is what the address of span i must be a multiple of, on top of what its
+ * binding form needs; also of what a slot is bound to later. */
+hal_status hal_cmd_dispatch_aligned(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
+                                    uint32_t span_count, const uint32_t *alignments, const void *args,
+                                    uint32_t args_size);
+
 hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told);
 hal_status hal_recording_event(hal_cmdlist *list, hal_event *event, bool is_wait);
 hal_status hal_recording_bytes(hal_cmdlist *list, const void *source, uint32_t size, uint64_t *upload);

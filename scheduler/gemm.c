@@ -77,6 +77,9 @@ static hal_status resolve_operand(gemm_operand *o, uint64_t batch)
                         "hal_gemm: leading dimension of %s is %llu; its rows have %llu elements", o->name,
                         (unsigned long long)o->ld, (unsigned long long)o->columns);
     }
+    if (o->rows == 1) {
+        o->ld = o->columns; /* nothing is stepped over; any value is as good, and this one cannot overflow */
+    }
     uint64_t elements = 0;
     if (!add_product(o->columns, o->rows - 1, o->ld, &elements) ||
         !add_product(elements, batch - 1, o->stride, &elements) || !add_product(0, elements, size, &o->bytes)) {
@@ -98,6 +101,7 @@ static hal_status resolve_operand(gemm_operand *o, uint64_t batch)
             return status;
         }
         uint64_t end = hal_buffer_size(o->span.buffer);
+        o->start = o->span.buffer->offset;
         uint64_t rest = o->span.offset > end ? 0 : end - o->span.offset;
         room = room == HAL_REST ? rest : room;
         if (room > rest) {
@@ -310,9 +314,12 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t 
     hal_gemm_args args;
     fill_args(&problem, &plan, &args);
     hal_span spans[GEMM_OPERANDS];
+    uint32_t alignments[GEMM_OPERANDS];
     for (size_t i = 0; i < GEMM_OPERANDS; i++) {
         const gemm_operand *o = &problem.operands[i];
-        spans[i] = o->present ? o->span : problem.operands[GEMM_D].span; /* absent: bound, but not touched */
+        const gemm_operand *bound = o->present ? o : &problem.operands[GEMM_D]; /* absent: bound, but not touched */
+        spans[i] = bound->span;
+        alignments[i] = hal_dtype_size(bound->dtype);
     }
     if (plan.view_a) {
         spans[GEMM_A].offset -= plan.back_a;
@@ -322,20 +329,14 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t 
         spans[GEMM_B].offset -= plan.back_b;
         spans[GEMM_B].size = plan.view_b;
     }
-    return hal_cmd_dispatch(list, kernel, plan.grid, spans, GEMM_OPERANDS, &args, sizeof args);
+    return hal_cmd_dispatch_aligned(list, kernel, plan.grid, spans, GEMM_OPERANDS, alignments, &args, sizeof args);
 }
 
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
 {
     *used = 0;
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
-    if (status == HAL_OK && (status = record(list, desc, without, used)) != HAL_OK) {
-        hal_recording *recording = list->recording; /* it must not finish without this command */
-        if (recording && !recording->finished && recording->failed == HAL_OK) {
-            recording->failed = status;
-        }
-    }
-    return status;
+    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without, used)) : status;
 }
 
 hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)

@@ -18,6 +18,7 @@ typedef struct gemm_operand {
     hal_dtype dtype;
     uint64_t rows, columns, ld, stride;
     uint64_t bytes; /* from the first byte of the first element to the last of the last */
+    uint64_t start; /* of the buffer in the memory it lies in */
 } gemm_operand;
 
 /* A checked descriptor. k is 0 where A and B are not to be read. */

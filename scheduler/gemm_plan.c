@@ -216,7 +216,11 @@ static bool view_operand(const hal_device_info *info, const gemm_operand *o, uin
     if (o->span.kind == HAL_SPAN_SLOT) {
         return false; /* its address is not known until submit, and a view's is restricted */
     }
-    *back = o->span.offset % info->view_alignment;
+    /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */
+    *back = (o->start + o->span.offset) % info->view_alignment;
+    if (*back > o->span.offset) {
+        return false; /* a view would begin before the buffer */
+    }
     *bytes = *back + o->bytes;
     *shift = *back % 16 != 0 || o->ld % texel != 0 || (batch > 1 && o->stride % texel != 0);
     return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
