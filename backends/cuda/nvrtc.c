@@ -47,14 +47,14 @@ static hal_status load_locked(hal_native_device *device)
     nvrtc->library = hal_library_open(named && *named ? chosen : usual);
     if (!nvrtc->library) {
         cuda_nvrtc_free(nvrtc);
-        return hal_fail_prefix(HAL_ERROR_UNSUPPORTED,
+        return hal_fail_prefix(HAL_ERROR_UNAVAILABLE,
                                "cuda: CUDA C needs NVRTC, which was not found; install it, name it in "
                                "HAL_NVRTC_LIBRARY, or give cuda_ptx or cuda_cubin");
     }
     if (!resolve(nvrtc)) {
         hal_library_close(nvrtc->library);
         cuda_nvrtc_free(nvrtc);
-        return hal_fail(HAL_ERROR_UNSUPPORTED, "cuda: the NVRTC library is older than 11.1 or not complete: update it");
+        return hal_fail(HAL_ERROR_UNAVAILABLE, "cuda: the NVRTC library is older than 11.1 or not complete: update it");
     }
     device->nvrtc = nvrtc;
     return HAL_OK;

@@ -387,7 +387,7 @@ static void test_no_nvrtc(void **state)
     hal_module *module;
     hal_device *device = cuda_open();
     setenv("HAL_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
-    EXPECT(HAL_ERROR_UNSUPPORTED,
+    EXPECT(HAL_ERROR_UNAVAILABLE,
            hal_module_create(device, HAL_MODULE(.cuda_c = "extern \"C\" __global__ void f() {}"), &module));
     cuda_expect_error("NVRTC");
     unsetenv("HAL_NVRTC_LIBRARY");
@@ -406,7 +406,7 @@ static void test_nvrtc(void **state)
     hal_device *device = cuda_open();
     hal_status status =
         hal_module_create(device, HAL_MODULE(.cuda_c = source, .options = "-cl-mad-enable -lineinfo"), &module);
-    if (status == HAL_ERROR_UNSUPPORTED) {
+    if (status == HAL_ERROR_UNAVAILABLE) {
         print_message("no NVRTC here: %s\n", hal_last_error());
         cuda_close(device);
         skip();
