@@ -110,7 +110,7 @@ static void from_source(void **state)
         runs(kernel);
     } else {
         EXPECT(HAL_ERROR_UNAVAILABLE, status);
-        conf_expect_error(is("vulkan") ? "shaderc" : "nvrtc");
+        conf_expect_error(is("vulkan") ? "shaderc" : "NVRTC");
     }
     hal_kernel_destroy(kernel);
     hal_module_destroy(module);
