@@ -285,7 +285,8 @@ hal_status hal_buffer_import(hal_device *device, void *pointer, uint64_t size, h
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_buffer_import: pointer %p, %llu bytes; nothing to import",
                         pointer, (unsigned long long)size);
     }
-    if (size > UINTPTR_MAX - (uintptr_t)pointer - (uintptr_t)sysconf(_SC_PAGESIZE)) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = UINTPTR_MAX - (uintptr_t)pointer;
+    if (room < page || size > room - page) {
         return hal_fail(HAL_ERROR_OUT_OF_RANGE, "hal_buffer_import: %llu bytes at %p leave the address space",
                         (unsigned long long)size, pointer);
     }
@@ -300,7 +301,7 @@ hal_status hal_buffer_import(hal_device *device, void *pointer, uint64_t size, h
         return status;
     }
     /* Drivers import whole pages: take the pages around the range, and start inside them. */
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)pointer & ~(page - 1);
+    uint64_t start = (uintptr_t)pointer & ~(page - 1);
     uint64_t end = ((uintptr_t)pointer + size + page - 1) & ~(page - 1);
     void *host = (void *)(uintptr_t)start;
     status = device->backend->memory_create(device->native, HAL_NATIVE_IMPORT, end - start, &host, &buffer->memory);
