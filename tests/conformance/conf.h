@@ -125,6 +125,7 @@ int conf_test_errors(void);
 int conf_test_faults(void);
 int conf_test_trace(void);
 int conf_test_stress(void);
+int conf_test_hardening(void);
 
 /* What a child started by conf_run_self does; its exit status. */
 int conf_child(const char *argument);

@@ -9,5 +9,6 @@ const conf_topic conf_topics[] = {
     {"grid", conf_test_grid},     {"list", conf_test_list},
     {"replay", conf_test_replay}, {"errors", conf_test_errors},
     {"faults", conf_test_faults}, {"trace", conf_test_trace},
-    {"stress", conf_test_stress}, {NULL, NULL},
+    {"stress", conf_test_stress}, {"hardening", conf_test_hardening},
+    {NULL, NULL},
 };
