@@ -383,6 +383,9 @@ hal_status hal_buffer_unmap(hal_buffer *buffer)
     if (status != HAL_OK) {
         return status;
     }
+    if (hal_forked(buffer->object.device)) {
+        return hal_device_usable(buffer->object.device);
+    }
     if (!atomic_load(&buffer->mapped) || !buffer->map_pointer) {
         return hal_fail(HAL_ERROR_INVALID_STATE, "hal_buffer_unmap('%s'): it is not mapped", buffer->object.label);
     }

@@ -27,7 +27,7 @@ static volatile const uint32_t *make_alive_page(void)
 static void close_device(hal_object *object)
 {
     hal_device *device = (hal_device *)object;
-    bool forked = device->alive && !*device->alive;
+    bool forked = device->alive && hal_forked(device);
     if (device->builtins) {
         for (size_t i = 0; i < hal_builtin_count && !forked; i++) {
             if (device->builtins[i]) {
@@ -49,6 +49,7 @@ static void close_device(hal_object *object)
     }
     pthread_mutex_destroy(&device->attach_lock);
     pthread_mutex_destroy(&device->builtin_lock);
+    pthread_rwlock_destroy(&device->trace_lock);
     pthread_mutex_destroy(&device->lock);
     pthread_cond_destroy(&device->moved);
     hal_free(device->core.cache_dir);
@@ -79,6 +80,7 @@ static hal_status init_device(hal_device *device, const hal_device_desc *desc)
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->attach_lock, NULL);
     pthread_mutex_init(&device->builtin_lock, NULL);
+    pthread_rwlock_init(&device->trace_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -164,7 +166,7 @@ hal_status hal_device_open(const hal_device_desc *given, hal_device **out)
 
 void hal_device_destroy(hal_device *device)
 {
-    if (hal_check(device, HAL_TYPE_DEVICE, "device") != HAL_OK) {
+    if (hal_check(device, HAL_TYPE_DEVICE, "device") != HAL_OK || hal_forked(device)) {
         return;
     }
     pthread_mutex_lock(&device->attach_lock);
@@ -182,7 +184,7 @@ void hal_device_destroy(hal_device *device)
         hal_free(attachments);
     }
     hal_drain(device, device->core.submit_timeout);
-    hal_trace_free(device); /* an unwritten trace holds an event, which holds the device */
+    hal_trace_drop(device); /* an unwritten trace holds an event, which holds the device */
     hal_release(&device->object);
 }
 
@@ -197,9 +199,14 @@ hal_status hal_device_status(const hal_device *device)
     return status == HAL_OK ? hal_device_usable((hal_device *)(uintptr_t)device) : status;
 }
 
+bool hal_forked(const hal_device *device)
+{
+    return !*device->alive;
+}
+
 hal_status hal_device_usable(hal_device *device)
 {
-    if (!*device->alive) {
+    if (hal_forked(device)) {
         return hal_fail(
             HAL_ERROR_INVALID_STATE,
             "device '%s' was opened before fork(), which drivers do not survive; use it in the parent, or exec first",
@@ -269,6 +276,9 @@ hal_status hal_device_memory_stats(hal_device *device, hal_memory_stats *stats)
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     if (status == HAL_OK && !stats) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_memory_stats: stats is NULL");
+    }
+    if (status == HAL_OK && hal_forked(device)) {
+        status = hal_device_usable(device);
     }
     if (status != HAL_OK) {
         return status;

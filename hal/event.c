@@ -82,7 +82,7 @@ static void open_gate(hal_event *event)
 
 void hal_event_destroy(hal_event *event)
 {
-    if (!event || hal_check(event, HAL_TYPE_EVENT, "event") != HAL_OK) {
+    if (!event || hal_check(event, HAL_TYPE_EVENT, "event") != HAL_OK || hal_forked(event->object.device)) {
         return;
     }
     hal_device *device = event->object.device;
@@ -267,6 +267,9 @@ static hal_status check_gate(hal_event *event, const char *call)
         status = hal_fail(HAL_ERROR_INVALID_STATE, "%s: event '%s' is not a gate; create it with .gate = true", call,
                           event->object.label);
     }
+    if (status == HAL_OK && hal_forked(event->object.device)) {
+        status = hal_device_usable(event->object.device);
+    }
     return status;
 }
 
@@ -274,7 +277,8 @@ hal_status hal_event_signal(hal_event *event)
 {
     hal_status status = check_gate(event, "hal_event_signal");
     if (status == HAL_OK) {
-        open_gate(event);
+        open_gate(event); /* also on a lost device: what is held back is dropped */
+        status = hal_device_usable(event->object.device);
     }
     return status;
 }
@@ -286,6 +290,7 @@ hal_status hal_event_reset(hal_event *event)
         pthread_mutex_lock(&event->lock);
         event->open = false;
         pthread_mutex_unlock(&event->lock);
+        status = hal_device_usable(event->object.device);
     }
     return status;
 }

@@ -68,6 +68,7 @@ struct hal_device {
     hal_memory_block *blocks;
     uint64_t next_block_size;
     hal_memory_stats stats;
+    pthread_rwlock_t trace_lock; /* taken after a stream's */
     hal_trace *_Atomic trace;
 
     pthread_mutex_t attach_lock; /* may call into libhal: taken before every other lock */
@@ -212,6 +213,9 @@ hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char 
 hal_status hal_label(hal_core *core, const char *label, const char *fallback, char **copy);
 
 /* device.c */
+/* In a child of fork the driver, its objects and the locks are the parent's: nothing may be touched, nothing is freed.
+ */
+bool hal_forked(const hal_device *device);
 hal_status hal_device_usable(hal_device *device);                  /* not lost, not a forked child */
 hal_status hal_device_note(hal_device *device, hal_status status); /* makes a lost device sticky; returns status */
 bool hal_fault_hit(hal_device *device, hal_fault fault);
@@ -283,7 +287,7 @@ typedef struct hal_trace_mark {
 } hal_trace_mark;
 void hal_trace_begin(hal_stream *stream, hal_trace_mark *mark);
 void hal_trace_end(hal_stream *stream, hal_trace_mark *mark, const char *name);
-void hal_trace_free(hal_device *device);
+void hal_trace_drop(hal_device *device); /* an unwritten one */
 
 /* log.c, clock */
 static inline uint64_t hal_deadline(uint64_t now, uint64_t timeout)

@@ -40,8 +40,8 @@ void hal_release(hal_object *object)
     if (!object || atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    if (!*object->device->alive) {
-        return; /* in a forked child: the driver's objects are the parent's */
+    if (hal_forked(object->device)) {
+        return;
     }
     if (object->used) {
         hal_bury(object);

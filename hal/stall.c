@@ -87,6 +87,9 @@ hal_status hal_device_stall_report(hal_device *device, hal_stall *stall, char *t
     if (status == HAL_OK && text && !capacity) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_stall_report: text without capacity");
     }
+    if (status == HAL_OK && hal_forked(device)) {
+        status = hal_device_usable(device);
+    }
     if (status != HAL_OK) {
         return status;
     }

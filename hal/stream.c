@@ -277,7 +277,7 @@ static void free_handle(hal_object *object)
 
 void hal_stream_destroy(hal_stream *stream)
 {
-    if (!stream || hal_check(stream, HAL_TYPE_STREAM, "stream") != HAL_OK) {
+    if (!stream || hal_check(stream, HAL_TYPE_STREAM, "stream") != HAL_OK || hal_forked(stream->object.device)) {
         return;
     }
     hal_device *device = stream->object.device;

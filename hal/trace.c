@@ -37,6 +37,36 @@ static hal_native_event *stamp(hal_stream *stream)
     return event;
 }
 
+/* Put `next` in the place of `last`; false if something else is there. */
+static bool swap_trace(hal_device *device, hal_trace *last, hal_trace *next)
+{
+    pthread_rwlock_wrlock(&device->trace_lock);
+    bool swapped = device->trace == last;
+    if (swapped) {
+        device->trace = next;
+    }
+    pthread_rwlock_unlock(&device->trace_lock);
+    return swapped;
+}
+
+/* Nothing of it is in flight. */
+static void free_trace(hal_device *device, hal_trace *trace)
+{
+    for (uint32_t i = 0; i < trace->count; i++) {
+        hal_native_event *events[] = {trace->entries[i].start, trace->entries[i].end};
+        for (int e = 0; e < 2; e++) {
+            if (events[e]) {
+                device->backend->event_destroy(events[e]);
+            }
+        }
+    }
+    hal_event *anchor = trace->anchor;
+    pthread_mutex_destroy(&trace->lock);
+    hal_free(trace->entries);
+    hal_free(trace);
+    hal_event_destroy(anchor);
+}
+
 /* Room for one more entry; false (and counted) when there is none. */
 static bool take_entry(hal_core *core, hal_trace *trace, uint32_t *index)
 {
@@ -60,13 +90,18 @@ static bool take_entry(hal_core *core, hal_trace *trace, uint32_t *index)
     return room;
 }
 
+/* The lock is held from begin to end, so that the trace is not taken away in between. */
 void hal_trace_begin(hal_stream *stream, hal_trace_mark *mark)
 {
     hal_device *device = stream->object.device;
-    mark->taken = take_entry(&device->core, device->trace, &mark->index);
-    if (mark->taken) {
+    mark->taken = false;
+    pthread_rwlock_rdlock(&device->trace_lock);
+    if (device->trace && take_entry(&device->core, device->trace, &mark->index)) {
+        mark->taken = true;
         mark->start = stamp(stream);
         mark->host_start = hal_now();
+    } else {
+        pthread_rwlock_unlock(&device->trace_lock);
     }
 }
 
@@ -75,7 +110,8 @@ void hal_trace_end(hal_stream *stream, hal_trace_mark *mark, const char *name)
     if (!mark->taken) {
         return;
     }
-    hal_trace *trace = stream->object.device->trace;
+    hal_device *device = stream->object.device;
+    hal_trace *trace = device->trace;
     trace_entry entry = {.host_start = mark->host_start, .host_end = hal_now(), .start = mark->start};
     snprintf(entry.name, sizeof entry.name, "%.39s", name);
     snprintf(entry.stream, sizeof entry.stream, "%.39s", stream->object.label);
@@ -83,6 +119,7 @@ void hal_trace_end(hal_stream *stream, hal_trace_mark *mark, const char *name)
     pthread_mutex_lock(&trace->lock);
     trace->entries[mark->index] = entry;
     pthread_mutex_unlock(&trace->lock);
+    pthread_rwlock_unlock(&device->trace_lock);
 }
 
 hal_status hal_trace_start(hal_device *device)
@@ -91,10 +128,6 @@ hal_status hal_trace_start(hal_device *device)
     status = status == HAL_OK ? hal_device_usable(device) : status;
     if (status != HAL_OK) {
         return status;
-    }
-    if (device->trace) {
-        return hal_fail(HAL_ERROR_INVALID_STATE, "a trace of device '%s' is running; write it first",
-                        device->object.label);
     }
     hal_trace *trace = hal_calloc(&device->core, 1, sizeof *trace);
     if (!trace) {
@@ -112,14 +145,14 @@ hal_status hal_trace_start(hal_device *device)
     }
     trace->anchor_time = hal_now();
     hal_stream_destroy(stream);
-    if (status != HAL_OK) {
-        hal_event_destroy(trace->anchor);
-        pthread_mutex_destroy(&trace->lock);
-        hal_free(trace);
-        return status;
+    if (status == HAL_OK && !swap_trace(device, NULL, trace)) {
+        status = hal_fail(HAL_ERROR_INVALID_STATE, "a trace of device '%s' is running; write it first",
+                          device->object.label);
     }
-    device->trace = trace;
-    return HAL_OK;
+    if (status != HAL_OK) {
+        free_trace(device, trace);
+    }
+    return status;
 }
 
 static void write_text(FILE *file, const char *text)
@@ -168,44 +201,26 @@ static void write_entries(hal_device *device, const hal_trace *trace, FILE *file
     fprintf(file, "\n]}\n");
 }
 
-void hal_trace_free(hal_device *device)
+void hal_trace_drop(hal_device *device)
 {
     hal_trace *trace = device->trace;
-    if (!trace) {
+    if (!trace || !swap_trace(device, trace, NULL)) {
         return;
     }
-    device->trace = NULL;
-    for (uint32_t i = 0; i < trace->count; i++) {
-        hal_native_event *events[] = {trace->entries[i].start, trace->entries[i].end};
-        for (int e = 0; e < 2; e++) {
-            if (events[e]) {
-                device->backend->event_destroy(events[e]);
-            }
-        }
+    if (hal_device_wait(device, device->core.submit_timeout) == HAL_TIMEOUT) {
+        hal_log(&device->core, HAL_LOG_ERROR, "device '%s': an unwritten trace is still in use and is not freed",
+                device->object.label);
+        return;
     }
-    hal_event *anchor = trace->anchor;
-    pthread_mutex_destroy(&trace->lock);
-    hal_free(trace->entries);
-    hal_free(trace);
-    hal_event_destroy(anchor);
+    free_trace(device, trace);
 }
 
-hal_status hal_trace_write(hal_device *device, const char *path, uint64_t timeout)
+static hal_status write_file(hal_device *device, const hal_trace *trace, const char *path)
 {
-    hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
-    if (status == HAL_OK && (!path || !device->trace)) {
-        status = path ? hal_fail(HAL_ERROR_INVALID_STATE, "no trace of device '%s' was started", device->object.label)
-                      : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_trace_write: path is NULL");
-    }
-    status = status == HAL_OK ? hal_device_wait(device, timeout) : status;
-    if (status != HAL_OK) {
-        return status; /* the trace goes on: try again */
-    }
     FILE *file = fopen(path, "we");
     if (!file) {
         return hal_fail(HAL_ERROR_IO, "trace file '%s' cannot be written: %s", path, strerror(errno));
     }
-    hal_trace *trace = device->trace;
     write_entries(device, trace, file);
     bool failed = ferror(file) != 0;
     failed |= fclose(file) != 0;
@@ -213,6 +228,29 @@ hal_status hal_trace_write(hal_device *device, const char *path, uint64_t timeou
         hal_log(&device->core, HAL_LOG_WARNING, "trace: %u entries beyond the first %u are not in '%s'", trace->dropped,
                 MOST_ENTRIES, path);
     }
-    hal_trace_free(device);
     return failed ? hal_fail(HAL_ERROR_IO, "trace file '%s' was not written whole: %s", path, strerror(errno)) : HAL_OK;
+}
+
+hal_status hal_trace_write(hal_device *device, const char *path, uint64_t timeout)
+{
+    hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
+    status = status == HAL_OK ? hal_device_usable(device) : status;
+    if (status == HAL_OK && !path) {
+        status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_trace_write: path is NULL");
+    }
+    if (status != HAL_OK) {
+        return status;
+    }
+    hal_trace *trace = device->trace;
+    if (!trace || !swap_trace(device, trace, NULL)) {
+        return hal_fail(HAL_ERROR_INVALID_STATE, "no trace of device '%s' was started", device->object.label);
+    }
+    /* Nothing is added any more; what was is complete when the device has passed it. */
+    status = hal_device_wait(device, timeout);
+    status = status == HAL_OK ? write_file(device, trace, path) : status;
+    if (status != HAL_OK && swap_trace(device, NULL, trace)) {
+        return status; /* the trace goes on: try again */
+    }
+    free_trace(device, trace);
+    return status;
 }
