@@ -4,10 +4,15 @@
 
 #include "gemm_case.h"
 
-#define GEMM_RULES 10
+#define GEMM_RULES 13
 extern const struct CMUnitTest gemm_rules[GEMM_RULES];
 
 void test_guard_pages(void **state); /* test_gemm_guard.c */
+
+/* test_gemm_hardening.c */
+void test_one_row_any_ld(void **state);
+void test_slot_alignment(void **state);
+void test_import_alignment(void **state);
 
 int gemm_setup(void **state);
 int gemm_teardown(void **state);

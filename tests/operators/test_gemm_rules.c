@@ -380,8 +380,16 @@ static void test_compile_fault(void **state)
     fixture_close(&f);
 }
 
-const struct CMUnitTest gemm_rules[GEMM_RULES] = {
-    cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_overlaps),  cmocka_unit_test(test_in_place),
-    cmocka_unit_test(test_columns_apart), cmocka_unit_test(test_recorded),  cmocka_unit_test(test_recorded_failure),
-    cmocka_unit_test(test_limits),        cmocka_unit_test(test_too_small), cmocka_unit_test(test_first_calls_together),
-    cmocka_unit_test(test_compile_fault)};
+const struct CMUnitTest gemm_rules[GEMM_RULES] = {cmocka_unit_test(test_bad_arguments),
+                                                  cmocka_unit_test(test_overlaps),
+                                                  cmocka_unit_test(test_in_place),
+                                                  cmocka_unit_test(test_columns_apart),
+                                                  cmocka_unit_test(test_recorded),
+                                                  cmocka_unit_test(test_recorded_failure),
+                                                  cmocka_unit_test(test_limits),
+                                                  cmocka_unit_test(test_too_small),
+                                                  cmocka_unit_test(test_first_calls_together),
+                                                  cmocka_unit_test(test_compile_fault),
+                                                  cmocka_unit_test(test_one_row_any_ld),
+                                                  cmocka_unit_test(test_slot_alignment),
+                                                  cmocka_unit_test(test_import_alignment)};
