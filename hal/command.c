@@ -108,7 +108,7 @@ static hal_status emit(hal_cmdlist *list, hal_told *told)
         return hal_recording_append(list, told);
     }
     hal_stream *stream = list->stream;
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     if (!list->object.device->backend->ordered) {
         hal_hazard_access accesses[HAL_MAX_BINDINGS];
         for (uint32_t i = 0; i < told->span_count; i++) {
@@ -413,7 +413,7 @@ hal_status hal_cmd_fill(hal_cmdlist *list, hal_span dst, const void *pattern, ui
 /* One chunk through the stream's staging memory. */
 static hal_status upload_chunk(hal_stream *stream, hal_told *told, const uint8_t *source, uint64_t size)
 {
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     hal_staging_block *block;
     uint64_t offset;
     hal_status status = hal_staging_take_locked(stream, size, &block, &offset);
@@ -523,7 +523,7 @@ static hal_status download(hal_cmdlist *list, void *target, hal_span source)
     if (!target) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "download: target is NULL");
     }
-    pthread_mutex_lock(&list->stream->lock);
+    hal_stream_lock(list->stream);
     status = download_locked(list->stream, &told, target);
     pthread_mutex_unlock(&list->stream->lock);
     return status;

@@ -80,7 +80,12 @@ static hal_status init_device(hal_device *device, const hal_device_desc *desc)
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->attach_lock, NULL);
     pthread_mutex_init(&device->builtin_lock, NULL);
-    pthread_rwlock_init(&device->trace_lock, NULL);
+    /* A writer must get in although traced threads submit without pause. */
+    pthread_rwlockattr_t fair;
+    pthread_rwlockattr_init(&fair);
+    pthread_rwlockattr_setkind_np(&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&device->trace_lock, &fair);
+    pthread_rwlockattr_destroy(&fair);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

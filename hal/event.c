@@ -154,7 +154,7 @@ hal_status hal_event_record(hal_event *event, hal_stream *stream)
     if (status != HAL_OK) {
         return status;
     }
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     status = hal_stream_record_locked(stream, event);
     pthread_mutex_unlock(&stream->lock);
     return status;
@@ -212,7 +212,7 @@ hal_status hal_stream_wait_event(hal_stream *stream, hal_event *event)
     if (status != HAL_OK) {
         return status;
     }
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     status = hal_stream_wait_event_locked(stream, event);
     pthread_mutex_unlock(&stream->lock);
     return status;

@@ -41,7 +41,7 @@ hal_stream **hal_streams_snapshot(hal_device *device, uint32_t *count)
 static uint64_t covering_point(hal_stream *stream)
 {
     uint64_t point;
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock_beside(stream, UINT64_MAX);
     if (hal_stream_mark_locked(stream, &point) != HAL_OK) {
         point = stream->last_point + (stream->dirty ? 1 : 0);
     }

@@ -129,7 +129,7 @@ static bool let_go(hal_stream *stream, hal_held *held)
 static bool advance(hal_stream *stream, hal_held **done)
 {
     bool moved = false;
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock_beside(stream, UINT64_MAX);
     while (stream->held && let_go(stream, stream->held)) {
         hal_held *held = stream->held;
         stream->held = held->next;

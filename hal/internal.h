@@ -14,6 +14,7 @@
 #include "hazard.h"
 #include "pool.h"
 #include <pthread.h>
+#include <sched.h>
 
 typedef enum hal_type {
     HAL_TYPE_DEVICE = 0x48414c01,
@@ -179,6 +180,7 @@ struct hal_stream {
     hal_stream *next; /* in device->streams */
     hal_native_stream *native;
     hal_cmdlist immediate;
+    atomic_uint waiting;            /* threads beside the stream's own that want the lock; its own lets them go first */
     pthread_mutex_t lock;           /* everything below */
     uint64_t last_point;            /* last point named */
     atomic_uint_fast64_t issued;    /* last point the backend knows; behind last_point while held back */
@@ -251,6 +253,16 @@ void hal_collect(hal_device *device);
 void hal_drain(hal_device *device, uint64_t timeout);
 
 /* stream.c */
+/* The stream's own thread takes its lock. */
+static inline void hal_stream_lock(hal_stream *stream)
+{
+    while (atomic_load_explicit(&stream->waiting, memory_order_relaxed)) {
+        sched_yield();
+    }
+    pthread_mutex_lock(&stream->lock);
+}
+/* Another thread takes it, and is not kept out by one that submits without pause. false: not until `deadline`. */
+bool hal_stream_lock_beside(hal_stream *stream, uint64_t deadline);
 hal_status hal_stream_mark_locked(hal_stream *stream, uint64_t *point);
 hal_status hal_stream_wait_until(hal_stream *stream, uint64_t point, uint64_t timeout);
 bool hal_stream_passed(hal_stream *stream, uint64_t point);

@@ -285,7 +285,7 @@ hal_status hal_cmdlist_submit(hal_cmdlist *list, hal_stream *stream, const hal_b
     if (status != HAL_OK) {
         return status;
     }
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     status = submit_locked(list, stream, bindings, scalars);
     pthread_mutex_unlock(&stream->lock);
     recording->submits += status == HAL_OK;

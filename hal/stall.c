@@ -43,7 +43,7 @@ static void report_stream(report *out, hal_stream *stream)
 {
     uint64_t now = hal_now();
     bool header = false;
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock_beside(stream, UINT64_MAX);
     uint32_t first = stream->history_count > HAL_HISTORY ? stream->history_count - HAL_HISTORY : 0;
     for (uint32_t i = first; i < stream->history_count; i++) {
         const hal_history *entry = &stream->history[i % HAL_HISTORY];

@@ -24,6 +24,20 @@ static void note_mark(hal_stream *stream, uint64_t point)
     stream->dirty = false;
 }
 
+bool hal_stream_lock_beside(hal_stream *stream, uint64_t deadline)
+{
+    if (pthread_mutex_trylock(&stream->lock) == 0) {
+        return true;
+    }
+    bool locked = false;
+    atomic_fetch_add(&stream->waiting, 1);
+    while (!(locked = pthread_mutex_trylock(&stream->lock) == 0) && hal_now() < deadline) {
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+    }
+    atomic_fetch_sub(&stream->waiting, 1);
+    return locked;
+}
+
 hal_status hal_stream_mark_locked(hal_stream *stream, uint64_t *point)
 {
     *point = stream->last_point;
@@ -130,7 +144,7 @@ hal_status hal_stream_wait_until(hal_stream *stream, uint64_t point, uint64_t ti
     if (atomic_load(&device->lost)) {
         return hal_device_usable(device);
     }
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock_beside(stream, UINT64_MAX);
     hal_staging_copy_out_locked(stream, point);
     status = stream->held_status;
     stream->held_status = HAL_OK;
@@ -307,7 +321,7 @@ hal_status hal_stream_flush(hal_stream *stream)
         return status;
     }
     uint64_t point;
-    pthread_mutex_lock(&stream->lock);
+    hal_stream_lock(stream);
     status = hal_stream_mark_locked(stream, &point);
     pthread_mutex_unlock(&stream->lock);
     return status;
@@ -320,15 +334,21 @@ hal_status hal_stream_wait(hal_stream *stream, uint64_t timeout)
     if (status != HAL_OK) {
         return status;
     }
-    uint64_t point;
-    pthread_mutex_lock(&stream->lock);
+    uint64_t point, now = hal_now(), deadline = hal_deadline(now, timeout);
+    if (!hal_stream_lock_beside(stream, deadline)) {
+        return hal_fail(HAL_TIMEOUT, "stream '%s' is taking commands from another thread", stream->object.label);
+    }
     status = hal_stream_mark_locked(stream, &point);
     pthread_mutex_unlock(&stream->lock);
     if (status != HAL_OK) {
         return status;
     }
     hal_device *device = stream->object.device;
-    status = hal_stream_wait_until(stream, point, timeout);
+    now = hal_now();
+    status = hal_stream_wait_until(stream, point,
+                                   deadline == UINT64_MAX ? UINT64_MAX
+                                   : deadline > now       ? deadline - now
+                                                          : 0);
     if (status == HAL_OK) {
         hal_collect(device);
     }
