@@ -122,6 +122,31 @@ static void held_commands(void **state)
     hal_stream_destroy(stream);
 }
 
+/* The device's time between two events against the host's around them: `inner` is surely between them, and they are
+ * surely within `outer`. */
+static void check_elapsed(hal_stream *stream, hal_event *start, hal_event *end, hal_buffer *word)
+{
+    uint64_t ns = 1, inner = 0, outer = 0;
+    for (uint32_t ms = 40; inner < HAL_MILLISECONDS(20); ms *= 2) {
+        assert_true(ms < 4000);
+        outer = conf_now();
+        OK(hal_event_record(start, stream));
+        OK(hal_event_wait(start, SOON));
+        uint64_t passed = conf_now(), last = passed;
+        conf_busy(stream, conf_shared("spin"), word, ms);
+        OK(hal_event_record(end, stream));
+        for (uint64_t now = passed; hal_event_wait(end, HAL_MILLISECONDS(1)) == HAL_TIMEOUT; now = conf_now())
+            last = now; /* when it was asked, it had not passed */
+        OK(hal_event_wait(end, 0));
+        inner = last > passed ? last - passed : 0;
+        outer = conf_now() - outer;
+    }
+    OK(hal_event_elapsed(start, end, &ns));
+    if (ns < inner / 2 || ns > outer + outer / 16)
+        fail_msg("%llu ns on the device, between %llu and %llu on the host", (unsigned long long)ns,
+                 (unsigned long long)inner, (unsigned long long)outer);
+}
+
 static void elapsed(void **state)
 {
     (void)state;
@@ -129,26 +154,20 @@ static void elapsed(void **state)
         SKIP("the device has no timestamps");
     hal_stream *stream = conf_stream(conf_device);
     hal_buffer *word = conf_buffer(conf_device, 4);
-    hal_event *start, *end, *plain = conf_event(conf_device);
+    hal_event *start, *end, *plain = conf_event(conf_device), *gate = conf_gate(conf_device);
     OK(hal_event_create(conf_device, HAL_EVENT(.timing = true), &start));
     OK(hal_event_create(conf_device, HAL_EVENT(.timing = true), &end));
     uint64_t ns = 1;
     EXPECT(HAL_ERROR_INVALID_STATE, hal_event_elapsed(start, end, &ns));
     conf_busy(stream, conf_shared("spin"), word, 1);
     OK(hal_stream_wait(stream, SOON));
-    for (int turn = 0; turn < 3; turn++) {
-        uint64_t host = conf_now();
-        OK(hal_event_record(start, stream));
-        conf_busy(stream, conf_shared("spin"), word, 60);
-        OK(hal_event_record(end, stream));
-        if (turn == 0)
-            EXPECT(HAL_ERROR_INVALID_STATE, hal_event_elapsed(start, end, &ns));
-        OK(hal_event_wait(end, SOON));
-        host = conf_now() - host;
-        OK(hal_event_elapsed(start, end, &ns));
-        if (ns < HAL_MILLISECONDS(30) || ns > host + HAL_MILLISECONDS(5))
-            fail_msg("%llu ns on the device, %llu on the host", (unsigned long long)ns, (unsigned long long)host);
-    }
+    OK(hal_event_record(start, stream));
+    OK(hal_stream_wait_event(stream, gate));
+    OK(hal_event_record(end, stream));
+    EXPECT(HAL_ERROR_INVALID_STATE, hal_event_elapsed(start, end, &ns)); /* the end has not passed */
+    OK(hal_event_signal(gate));
+    for (int turn = 0; turn < 3; turn++)
+        check_elapsed(stream, start, end, word);
     OK(hal_event_elapsed(start, start, &ns));
     assert_int_equal(ns, 0);
     OK(hal_event_record(plain, stream));
@@ -156,6 +175,7 @@ static void elapsed(void **state)
     EXPECT(HAL_ERROR_INVALID_STATE, hal_event_elapsed(start, plain, &ns));
     EXPECT(HAL_ERROR_INVALID_ARGUMENT, hal_event_elapsed(start, end, NULL));
     hal_event_destroy(plain);
+    hal_event_destroy(gate);
     hal_event_destroy(start);
     hal_event_destroy(end);
     hal_buffer_destroy(word);
