@@ -133,6 +133,42 @@ static void waits_across(void **state)
     hal_stream_destroy(s2);
 }
 
+/* A wait orders streams that share no memory, too: when what follows it is done, what it waits for is. Told to the
+ * stream, told to its command list, and recorded. */
+static void waits_order_streams(void **state)
+{
+    (void)state;
+    hal_stream *slow = conf_stream(conf_device), *quick = conf_stream(conf_device);
+    hal_event *first = conf_event(conf_device), *second = conf_event(conf_device);
+    hal_buffer *word = conf_buffer(conf_device, 4), *y = conf_buffer(conf_device, 4096);
+    hal_cmdlist *list = conf_list(conf_device);
+    OK(hal_cmd_event_wait(list, first));
+    OK(conf_do_fill(list, conf_shared("fill_index"), hal_whole(y), 1024, 2));
+    OK(hal_cmdlist_finish(list));
+    conf_busy(slow, conf_shared("spin"), word, 1); /* calibrates */
+    OK(hal_stream_wait(slow, SOON));
+    for (int way = 0; way < 3; way++) {
+        conf_busy(slow, conf_shared("spin"), word, 100);
+        OK(hal_event_record(first, slow));
+        if (way == 2)
+            OK(hal_cmdlist_submit(list, quick, NULL));
+        else
+            OK(way == 0 ? hal_stream_wait_event(quick, first) : hal_cmd_event_wait(hal_stream_cmdlist(quick), first));
+        if (way < 2)
+            OK(conf_do_fill(hal_stream_cmdlist(quick), conf_shared("fill_index"), hal_whole(y), 1024, 1));
+        OK(hal_event_record(second, quick));
+        OK(hal_event_wait(second, SOON));
+        OK(hal_event_wait(first, 0));
+    }
+    hal_cmdlist_destroy(list);
+    hal_event_destroy(first);
+    hal_event_destroy(second);
+    hal_buffer_destroy(word);
+    hal_buffer_destroy(y);
+    hal_stream_destroy(slow);
+    hal_stream_destroy(quick);
+}
+
 /* What waits stays behind; a stream that does not wait goes ahead even while the other is slow. */
 static void streams_overlap(void **state)
 {
@@ -251,9 +287,9 @@ static void counter_wraps(void **state)
 int conf_test_stream(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(deadlines),           CASE(idle_is_done),    CASE(in_order),
-        CASE(waits_across),        CASE(streams_overlap), CASE(wait_before_submit),
-        CASE(destroyed_with_work), CASE(priorities),      CASE(counter_wraps),
+        CASE(deadlines),           CASE(idle_is_done),    CASE(in_order),           CASE(waits_across),
+        CASE(waits_order_streams), CASE(streams_overlap), CASE(wait_before_submit), CASE(destroyed_with_work),
+        CASE(priorities),          CASE(counter_wraps),
     };
     return RUN("stream", tests);
 }
