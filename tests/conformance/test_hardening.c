@@ -75,7 +75,7 @@ typedef struct gate_waiter {
 static void *wait_for_gate(void *argument)
 {
     gate_waiter *waiter = argument;
-    waiter->status = hal_event_wait(waiter->gate, SOON);
+    waiter->status = hal_event_wait(waiter->gate, HAL_SECONDS(2));
     atomic_store(&waiter->done, true);
     return NULL;
 }
