@@ -59,6 +59,10 @@ void *hal_library_open(const char *const *names);
 void *hal_library_symbol(void *library, const char *name);
 void hal_library_close(void *library);
 
+/* How long a submission on this thread may wait for room in a full queue: core->submit_timeout, or 0 while held-back
+ * work is let go. */
+uint64_t hal_submit_patience(const hal_core *core);
+
 /* Monotonic host clock in ns. */
 uint64_t hal_now(void);
 

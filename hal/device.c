@@ -245,6 +245,9 @@ hal_status hal_device_attach(hal_device *device, const void *key, hal_attach_fn 
     if (!key || !create || !destroy || !state) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_device_attach: key, create, destroy or state is NULL");
     }
+    if (hal_forked(device)) {
+        return hal_device_usable(device);
+    }
     pthread_mutex_lock(&device->attach_lock);
     hal_attachment *found = device->attachments;
     while (found && found->key != key) {

@@ -5,6 +5,7 @@
 #include <time.h>
 
 static _Thread_local char last_error[4096];
+static _Thread_local bool impatient;
 
 #define HAL_STRING_(x) #x
 #define HAL_STRING(x)  HAL_STRING_(x)
@@ -120,6 +121,16 @@ char *hal_strdup(hal_core *core, const char *text)
         memcpy(copy, text, size);
     }
     return copy;
+}
+
+uint64_t hal_submit_patience(const hal_core *core)
+{
+    return impatient ? 0 : core->submit_timeout;
+}
+
+void hal_set_patience(bool patient)
+{
+    impatient = !patient;
 }
 
 void *hal_library_open(const char *const *names)

@@ -77,6 +77,7 @@ static void open_gate(hal_event *event)
     event->open = true;
     atomic_fetch_add(&event->signals, 1);
     pthread_mutex_unlock(&event->lock);
+    hal_tell_moved(event->object.device);
     hal_pump(event->object.device);
 }
 
@@ -227,7 +228,7 @@ static hal_status wait_gate(hal_event *event, uint64_t timeout)
     }
     pthread_mutex_lock(&device->lock);
     while (atomic_load(&event->signals) < signal && !atomic_load(&device->lost) && hal_now() < deadline) {
-        hal_wait_moved_locked(device, deadline);
+        hal_wait_moved_locked(device, deadline, HAL_MILLISECONDS(50));
     }
     pthread_mutex_unlock(&device->lock);
     hal_status status = hal_device_usable(device);
@@ -305,6 +306,7 @@ hal_status hal_event_elapsed(hal_event *start, hal_event *end, uint64_t *nanosec
     if (status == HAL_OK && !nanoseconds) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_event_elapsed: nanoseconds is NULL");
     }
+    status = status == HAL_OK ? hal_device_usable(start->object.device) : status;
     if (status != HAL_OK) {
         return status;
     }

@@ -35,7 +35,7 @@ static hal_status copy_bindings(hal_core *core, hal_held *held, const hal_held *
     return HAL_OK;
 }
 
-hal_status hal_held_room(const hal_stream *stream, uint32_t more)
+hal_status hal_held_room(const hal_stream *stream, uint64_t more)
 {
     return stream->held_count <= MOST_HELD && more <= MOST_HELD - stream->held_count
                ? HAL_OK
@@ -116,8 +116,12 @@ static bool let_go(hal_stream *stream, hal_held *held)
         }
         break;
     }
+    atomic_store(&stream->full, status == HAL_TIMEOUT);
     if (status == HAL_TIMEOUT) {
-        return false; /* the queue is full and nothing was enqueued: whoever waits pumps again */
+        return false; /* nothing was enqueued: whoever waits or flushes pumps again */
+    }
+    if (held->kind == HAL_HELD_MARK && status != HAL_OK) {
+        stream->dirty = true; /* so that there is a next mark */
     }
     if (hal_device_note(device, status) != HAL_OK && stream->held_status == HAL_OK) {
         stream->held_status = status;
@@ -145,21 +149,30 @@ static bool advance(hal_stream *stream, hal_held **done)
     return moved;
 }
 
+void hal_tell_moved(hal_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    pthread_cond_broadcast(&device->moved);
+    pthread_mutex_unlock(&device->lock);
+}
+
 void hal_pump(hal_device *device)
 {
     uint32_t count;
     hal_held *done = NULL;
     hal_stream **streams = hal_streams_snapshot(device, &count);
     bool moved = streams != NULL;
+    hal_set_patience(false); /* a full queue is not waited for: held-back work may take long */
     while (moved) {
         moved = false;
         for (uint32_t i = 0; i < count; i++) {
             moved |= advance(streams[i], &done);
         }
     }
-    pthread_mutex_lock(&device->lock);
-    pthread_cond_broadcast(&device->moved);
-    pthread_mutex_unlock(&device->lock);
+    hal_set_patience(true);
+    if (done) {
+        hal_tell_moved(device);
+    }
     for (hal_held *next; done; done = next) {
         next = done->next;
         hal_held_free(done);

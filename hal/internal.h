@@ -192,6 +192,7 @@ struct hal_stream {
     hal_hazard_window window;
     hal_held *held, **held_tail;
     uint32_t held_count;
+    atomic_bool full;       /* what is held back stopped at a full queue, not at a gate */
     hal_status held_status; /* first failure of something held back; reported by the next wait */
     hal_staging_block *staging;
     uint64_t staging_size;
@@ -266,16 +267,20 @@ bool hal_stream_lock_beside(hal_stream *stream, uint64_t deadline);
 hal_status hal_stream_mark_locked(hal_stream *stream, uint64_t *point);
 hal_status hal_stream_wait_until(hal_stream *stream, uint64_t point, uint64_t timeout);
 bool hal_stream_passed(hal_stream *stream, uint64_t point);
-void hal_wait_moved_locked(hal_device *device, uint64_t deadline);
+void hal_wait_moved_locked(hal_device *device, uint64_t deadline, uint64_t slice);
 hal_status hal_stream_execute_locked(hal_stream *stream, const hal_command *command);
 /* Later work on `stream` waits for `other` to pass `point`. */
 hal_status hal_stream_follow_locked(hal_stream *stream, hal_stream *other, uint64_t point, const char *label);
 hal_status hal_stream_wait_event_locked(hal_stream *stream, hal_event *event);
 hal_status hal_stream_record_locked(hal_stream *stream, hal_event *event);
 
+/* error.c */
+void hal_set_patience(bool patient); /* of this thread, see hal_submit_patience */
+
 /* held.c */
 hal_status hal_held_push(hal_stream *stream, const hal_held *what);
-hal_status hal_held_room(const hal_stream *stream, uint32_t more); /* HAL_ERROR_LIMIT if `more` cannot be held back */
+hal_status hal_held_room(const hal_stream *stream, uint64_t more); /* HAL_ERROR_LIMIT if `more` cannot be held back */
+void hal_tell_moved(hal_device *device);                           /* wake who waits for a gate or a held-back stream */
 void hal_pump(hal_device *device);                                 /* let streams go on whose gates have opened */
 /* Whether waiting for the gate means waiting now, and then for which of its signals. */
 bool hal_gate_closed(hal_event *event, uint64_t *signal);

@@ -116,6 +116,11 @@ static hal_status check_kernel(const hal_device *device, const char *label, hal_
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "kernel '%s': abi %d is none of hal_abi, or constants is NULL",
                         label, (int)desc->abi);
     }
+    for (uint32_t i = 0; i < desc->constant_count; i++) {
+        if (!desc->constants[i].name || !*desc->constants[i].name) {
+            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "kernel '%s': constants[%u] has no name", label, i);
+        }
+    }
     return check_group(device, label, desc);
 }
 

@@ -309,6 +309,54 @@ static hal_status gather_fixed(hal_cmdlist *list)
     return HAL_OK;
 }
 
+typedef struct first_record {
+    const hal_event *event;
+    uint32_t segment;
+} first_record;
+
+static int by_event(const void *a, const void *b)
+{
+    const first_record *x = a, *y = b;
+    if (x->event != y->event) {
+        return (uintptr_t)x->event < (uintptr_t)y->event ? -1 : 1;
+    }
+    return x->segment < y->segment ? -1 : x->segment > y->segment;
+}
+
+/* Mark the waits for events that the list itself records before: they need no record from outside. */
+static hal_status find_inner_waits(hal_cmdlist *list)
+{
+    hal_recording *recording = list->recording;
+    uint32_t count = 0;
+    first_record *records = hal_calloc(&list->object.device->core, recording->segments.count, sizeof *records);
+    if (!records) {
+        return no_memory(list);
+    }
+    for (uint32_t i = 0; i < recording->segments.count; i++) {
+        const hal_segment *segment = segment_at(recording, i);
+        if (segment->event && !segment->event_is_wait) {
+            records[count++] = (first_record){segment->event, i};
+        }
+    }
+    qsort(records, count, sizeof *records, by_event);
+    for (uint32_t i = 0; i < recording->segments.count; i++) {
+        hal_segment *segment = segment_at(recording, i);
+        uint32_t low = 0, high = count;
+        while (segment->event && segment->event_is_wait && low < high) { /* the first record of the event */
+            uint32_t middle = (low + high) / 2;
+            if ((uintptr_t)records[middle].event < (uintptr_t)segment->event) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        segment->recorded_inside = segment->event && segment->event_is_wait && low < count &&
+                                   records[low].event == segment->event && records[low].segment < i;
+    }
+    hal_free(records);
+    return HAL_OK;
+}
+
 hal_status hal_cmdlist_finish(hal_cmdlist *list)
 {
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "list");
@@ -332,6 +380,7 @@ hal_status hal_cmdlist_finish(hal_cmdlist *list)
     status = fix_pointers(list);
     status = status == HAL_OK ? cut_segments(list) : status;
     status = status == HAL_OK ? gather_fixed(list) : status;
+    status = status == HAL_OK ? find_inner_waits(list) : status;
     for (uint32_t i = 0; i < recording->segments.count && status == HAL_OK; i++) {
         status = build_segment(list, segment_at(recording, i));
     }

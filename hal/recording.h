@@ -18,6 +18,7 @@ typedef struct hal_segment {
     uint32_t first, count;
     hal_event *event; /* referenced through refs */
     bool event_is_wait;
+    bool recorded_inside; /* a wait for what an earlier segment records */
     hal_hazard_graph graph;
     hal_list_program program;
     hal_list_scalar *scalars;

@@ -204,15 +204,17 @@ static hal_status check_mapped(const hal_cmdlist *list)
     return HAL_OK;
 }
 
-/* Whether an earlier segment of the list records the event. */
-static bool recorded_before(const hal_segment *segments, uint32_t index)
+/* How many things a submission may hold back: a segment, its event and a mark each, from the first wait for a gate on
+ * unless the stream is held back already. */
+static uint64_t may_be_held(const hal_cmdlist *list, const hal_stream *stream)
 {
-    for (uint32_t i = 0; i < index; i++) {
-        if (segments[i].event == segments[index].event && !segments[i].event_is_wait) {
-            return true;
-        }
+    const hal_segment *segments = list->recording->segments.data;
+    uint32_t count = list->recording->segments.count, first = 0;
+    while (!stream->held && first < count &&
+           !(segments[first].event && segments[first].event_is_wait && segments[first].event->gate)) {
+        first++;
     }
-    return false;
+    return 3 * (uint64_t)(count - first);
 }
 
 /* What would stop a submission half-way is found before it starts. */
@@ -222,7 +224,7 @@ static hal_status check_events(const hal_cmdlist *list, const hal_stream *stream
     uint32_t count = list->recording->segments.count;
     for (uint32_t i = 0; i < count; i++) {
         hal_event *event = segments[i].event;
-        if (event && segments[i].event_is_wait && !event->gate && !recorded_before(segments, i)) {
+        if (event && segments[i].event_is_wait && !event->gate && !segments[i].recorded_inside) {
             pthread_mutex_lock(&event->lock);
             bool recorded = event->stream != NULL;
             pthread_mutex_unlock(&event->lock);
@@ -233,8 +235,8 @@ static hal_status check_events(const hal_cmdlist *list, const hal_stream *stream
             }
         }
     }
-    /* A segment, its event and a mark each may be held back. */
-    return hal_held_room(stream, 3 * count + 1);
+    uint64_t held = may_be_held(list, stream);
+    return held ? hal_held_room(stream, held) : HAL_OK;
 }
 
 static hal_status submit_locked(hal_cmdlist *list, hal_stream *stream, const hal_native_span *bindings,

@@ -70,7 +70,7 @@ bool hal_stream_passed(hal_stream *stream, uint64_t point)
         return true;
     }
     if (atomic_load(&stream->issued) < point) {
-        return false;
+        return atomic_load(&device->lost); /* then it never will be, and never runs */
     }
     uint64_t completed;
     if (hal_device_note(device, device->backend->stream_completed(stream->native, &completed)) != HAL_OK) {
@@ -84,10 +84,10 @@ bool hal_stream_passed(hal_stream *stream, uint64_t point)
 
 /* Sleep until something moves. Not for long: a device is lost without a signal, since whoever notices may hold locks.
  */
-void hal_wait_moved_locked(hal_device *device, uint64_t deadline)
+void hal_wait_moved_locked(hal_device *device, uint64_t deadline, uint64_t slice)
 {
-    uint64_t slice = hal_deadline(hal_now(), HAL_MILLISECONDS(50));
-    struct timespec until = hal_timespec(deadline < slice ? deadline : slice);
+    uint64_t end = hal_deadline(hal_now(), slice);
+    struct timespec until = hal_timespec(deadline < end ? deadline : end);
     pthread_cond_timedwait(&device->moved, &device->lock, &until);
 }
 
@@ -99,7 +99,7 @@ static hal_status wait_issued(hal_stream *stream, uint64_t point, uint64_t deadl
         hal_pump(device); /* what a full queue stopped goes on here */
         pthread_mutex_lock(&device->lock);
         if (atomic_load(&stream->issued) < point) {
-            hal_wait_moved_locked(device, deadline);
+            hal_wait_moved_locked(device, deadline, HAL_MILLISECONDS(atomic_load(&stream->full) ? 1 : 50));
         }
         pthread_mutex_unlock(&device->lock);
     }
@@ -324,6 +324,9 @@ hal_status hal_stream_flush(hal_stream *stream)
     hal_stream_lock(stream);
     status = hal_stream_mark_locked(stream, &point);
     pthread_mutex_unlock(&stream->lock);
+    if (atomic_load(&stream->full)) {
+        hal_pump(stream->object.device);
+    }
     return status;
 }
 

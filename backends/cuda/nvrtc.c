@@ -207,10 +207,12 @@ hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module
                                     {options.text, options.size},
                                     HAL_CACHE_TEXT(module->source)};
     hal_cache_key key = hal_cache_key_make(parts, sizeof parts / sizeof parts[0]);
-    status = hal_cache_load(device->core, key, cubin, size);
+    /* Headers of the caller's may change behind the key; those of the toolkit go with its version. */
+    bool cacheable = !strstr(module->options, "-I") && !strstr(module->options, "include");
+    status = cacheable ? hal_cache_load(device->core, key, cubin, size) : HAL_ERROR_NOT_FOUND;
     if (status == HAL_ERROR_NOT_FOUND) {
         status = compile(nvrtc, module, &options, cubin, size);
-        if (status == HAL_OK)
+        if (status == HAL_OK && cacheable)
             hal_cache_store(device->core, key, *cubin, *size);
     }
     hal_free(options.text);

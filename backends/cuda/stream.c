@@ -210,7 +210,7 @@ static hal_status mark_in_context(hal_native_stream *stream, uint64_t point)
     uint64_t oldest;
     hal_status status = find_room(stream, &oldest);
     if (status == HAL_OK && oldest)
-        status = wait_in_context(stream, oldest, 0, stream->device->core->submit_timeout);
+        status = wait_in_context(stream, oldest, 0, hal_submit_patience(stream->device->core));
     if (status == HAL_TIMEOUT)
         return hal_fail(HAL_TIMEOUT, "cuda: %u marks of the stream are unfinished: its queue is full", CUDA_MARKS);
     if (status != HAL_OK)
@@ -266,7 +266,7 @@ hal_status cuda_stream_wait_point(hal_native_stream *stream, hal_native_stream *
 /* The queue may be full: find out, and wait for room for at most submit_timeout. */
 static hal_status make_room(hal_native_stream *stream)
 {
-    uint64_t timeout = stream->device->core->submit_timeout;
+    uint64_t timeout = hal_submit_patience(stream->device->core);
     progress at;
     hal_status status = poll(stream, &at);
     if (status == HAL_OK && stream->enqueued - at.done >= CUDA_QUEUE) {

@@ -282,23 +282,38 @@ static void fill_info(const opencl_driver *cl, const found_device *device, uint3
                        device->platform_version >= 20 && cl->CreateCommandQueueWithProperties;
 }
 
+/* Loaders and drivers start up at the first call, and not all of them are safe against two threads doing that. */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static hal_status open_and_find(opencl_driver *cl, found_device *devices, uint32_t *count)
+{
+    pthread_mutex_lock(&start_lock);
+    hal_status status = hal_opencl_driver_open(cl);
+    if (status == HAL_OK) {
+        status = find_devices(cl, devices, count);
+        if (status != HAL_OK)
+            hal_opencl_driver_close(cl);
+    }
+    pthread_mutex_unlock(&start_lock);
+    return status;
+}
+
 hal_status hal_opencl_enumerate(hal_found_fn found, void *user)
 {
     opencl_driver cl;
     uint32_t count = 0;
-    hal_status status = hal_opencl_driver_open(&cl);
-    if (status != HAL_OK)
-        return status;
     found_device *devices = calloc(MAX_DEVICES, sizeof *devices);
-    status = devices ? find_devices(&cl, devices, &count)
-                     : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: out of host memory while listing devices");
+    hal_status status = devices ? open_and_find(&cl, devices, &count)
+                                : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: out of host memory while listing devices");
+    bool opened = status == HAL_OK;
     for (uint32_t i = 0; status == HAL_OK && i < count; i++) {
         hal_device_info info;
         fill_info(&cl, &devices[i], i, &info);
         found(user, &info);
     }
     free(devices);
-    hal_opencl_driver_close(&cl);
+    if (opened)
+        hal_opencl_driver_close(&cl);
     return status;
 }
 
@@ -369,15 +384,9 @@ hal_status hal_opencl_device_open(uint32_t index, hal_core *core, hal_native_dev
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
     opened->core = core;
     atomic_init(&opened->next_id, 1);
-    hal_status status = hal_opencl_driver_open(&opened->cl);
-    if (status != HAL_OK)
-        goto fail;
     found = hal_calloc(core, MAX_DEVICES, sizeof *found);
-    if (!found) {
-        status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
-        goto fail;
-    }
-    status = find_devices(&opened->cl, found, &count);
+    hal_status status = found ? open_and_find(&opened->cl, found, &count)
+                              : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
     if (status == HAL_OK && index >= count)
         status = hal_fail(HAL_ERROR_NOT_FOUND, "opencl: no device %u: there are %u", (unsigned)index, (unsigned)count);
     if (status != HAL_OK)

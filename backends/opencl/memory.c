@@ -5,6 +5,9 @@
  * GPUs. */
 #include "opencl_backend.h"
 
+/* For a map, an unmap or a first touch: short work on a queue of its own, which only a dead driver does not end. */
+#define COPY_TIMEOUT HAL_SECONDS(10)
+
 #include <unistd.h>
 
 static hal_status create_staging(hal_native_memory *memory, void **host)
@@ -32,7 +35,7 @@ static hal_status commit(hal_native_memory *memory)
     if (code == CL_SUCCESS)
         code = cl->Flush(device->maps);
     hal_status status = code == CL_SUCCESS
-                            ? hal_opencl_event_wait(device, event, device->core->submit_timeout)
+                            ? hal_opencl_event_wait(device, event, COPY_TIMEOUT)
                             : hal_opencl_fail(code, "clEnqueueMigrateMemObjects", "%llu bytes of device memory",
                                               (unsigned long long)memory->size);
     if (event)
@@ -151,7 +154,7 @@ hal_status hal_opencl_memory_map(hal_native_memory *memory, uint64_t offset, uin
         return hal_opencl_fail(code, "clEnqueueMapBuffer", "bytes %llu to %llu of %llu", (unsigned long long)offset,
                                (unsigned long long)offset + size, (unsigned long long)memory->size);
     code = cl->Flush(device->maps);
-    hal_status status = code == CL_SUCCESS ? hal_opencl_event_wait(device, event, device->core->submit_timeout)
+    hal_status status = code == CL_SUCCESS ? hal_opencl_event_wait(device, event, COPY_TIMEOUT)
                                            : hal_opencl_fail(code, "clFlush", "mapping a buffer");
     cl->ReleaseEvent(event);
     if (status == HAL_OK)
@@ -170,7 +173,7 @@ hal_status hal_opencl_memory_unmap(hal_native_memory *memory, void *pointer)
     if (code != CL_SUCCESS)
         return hal_opencl_fail(code, "clEnqueueUnmapMemObject", "%p", pointer);
     code = cl->Flush(device->maps);
-    hal_status status = code == CL_SUCCESS ? hal_opencl_event_wait(device, event, device->core->submit_timeout)
+    hal_status status = code == CL_SUCCESS ? hal_opencl_event_wait(device, event, COPY_TIMEOUT)
                                            : hal_opencl_fail(code, "clFlush", "unmapping a buffer");
     cl->ReleaseEvent(event);
     return status;

@@ -139,6 +139,18 @@ static hal_status compile_failed(const hal_native_module *module, cl_program pro
 
 /* Binaries on disk. */
 
+/* What the key does not cover must not be cached: files that the source includes may change. System includes name no
+ * file of the user's unless a folder is given. */
+static bool cacheable(const hal_native_module *module, const char *options)
+{
+    for (const char *at = module->source; (at = strstr(at, "include"));) {
+        at += strlen("include");
+        if (at[strspn(at, " \t")] == '"')
+            return false;
+    }
+    return !strstr(options, "-I") && !strstr(options, "-include");
+}
+
 static hal_cache_key cache_key(const hal_native_module *module, const char *options)
 {
     const hal_cache_part parts[] = {HAL_CACHE_TEXT("opencl program 1"), HAL_CACHE_TEXT(module->device->cache_identity),
@@ -153,7 +165,7 @@ static cl_program load_binary(const hal_native_module *module, const char *optio
     void *data = NULL;
     size_t size = 0;
     cl_int code, binary_status = CL_SUCCESS;
-    if (hal_cache_load(device->core, cache_key(module, options), &data, &size) != HAL_OK)
+    if (!cacheable(module, options) || hal_cache_load(device->core, cache_key(module, options), &data, &size) != HAL_OK)
         return NULL;
     const unsigned char *bytes = data;
     cl_program program =
@@ -176,6 +188,8 @@ static void store_binary(const hal_native_module *module, const char *options, c
     const hal_native_device *device = module->device;
     size_t size = 0;
     unsigned char *bytes = NULL;
+    if (!cacheable(module, options))
+        return;
     if (device->cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) == CL_SUCCESS && size)
         bytes = hal_calloc(device->core, 1, size);
     if (bytes && device->cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)

@@ -359,13 +359,13 @@ static hal_status wait_oldest(hal_native_stream *stream, uint64_t deadline)
     hal_status status = wait_mark(stream, 0, deadline);
     if (status == HAL_TIMEOUT)
         return hal_fail(HAL_TIMEOUT, "opencl: the queue is full and nothing ended within %llu ns",
-                        (unsigned long long)stream->device->core->submit_timeout);
+                        (unsigned long long)hal_submit_patience(stream->device->core));
     return status;
 }
 
 static hal_status make_room(hal_native_stream *stream, uint32_t commands)
 {
-    uint64_t deadline = deadline_after(stream->device->core->submit_timeout);
+    uint64_t deadline = deadline_after(hal_submit_patience(stream->device->core));
     hal_status status = HAL_OK;
     /* Half of the queue, so that the next commands find room without a wait each. */
     uint64_t allowed = commands < OPENCL_COMMANDS_IN_FLIGHT / 2 ? OPENCL_COMMANDS_IN_FLIGHT / 2 : 0;
@@ -415,7 +415,7 @@ hal_status hal_opencl_stream_mark(hal_native_stream *stream, uint64_t point)
         return lost(failed);
     hal_status status = HAL_OK;
     if (full)
-        status = wait_oldest(stream, deadline_after(stream->device->core->submit_timeout));
+        status = wait_oldest(stream, deadline_after(hal_submit_patience(stream->device->core)));
     return status == HAL_OK ? add_mark(stream, point) : status;
 }
 

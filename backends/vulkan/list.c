@@ -335,7 +335,7 @@ static struct timespec deadline_after(uint64_t nanoseconds)
 /* Every instance is in flight or about to be: wait for the one whose turn is next. */
 static hal_status wait_free(hal_native_list *list, hal_native_stream *stream, vk_instance **out)
 {
-    uint64_t timeout = list->device->core->submit_timeout;
+    uint64_t timeout = hal_submit_patience(list->device->core);
     struct timespec until = deadline_after(timeout);
     pthread_mutex_unlock(&list->lock);
     hal_status status = hal_vk_stream_submit_early(stream); /* some may be held back in this very stream */

@@ -190,7 +190,7 @@ static hal_status open_batch(hal_native_stream *stream)
     if (status == HAL_OK && stream->idle_count == 0) {
         const vk_batch *oldest = stream->flight[stream->oldest];
         vk_timeline *timeline = oldest->timeline == stream->points ? stream->points : stream->progress;
-        status = hal_vk_timeline_wait(timeline, oldest->value, stream->device->core->submit_timeout);
+        status = hal_vk_timeline_wait(timeline, oldest->value, hal_submit_patience(stream->device->core));
         if (status == HAL_TIMEOUT)
             return hal_fail(HAL_TIMEOUT, "vulkan: %d submissions of the stream are unfinished: its queue is full",
                             VK_BATCHES_MAX);
