@@ -20,6 +20,7 @@ threads      thread tests under ThreadSanitizer
 memory       the suite under AddressSanitizer and UBSan
 pocl-cbs     OpenCL tests with PoCL'\''s cbs work-group method
 pocl-loopvec OpenCL tests with PoCL'\''s loopvec work-group method
+pocl-repl    OpenCL tests with PoCL'\''s workitemrepl work-group method
 oclgrind     OpenCL tests under oclgrind: bounds, races, invalid calls
 tidy         clang-tidy on every C file
 '
