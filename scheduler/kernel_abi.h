@@ -51,7 +51,7 @@ typedef struct hal_gemm_args {
 #define GEMM_ACT_GELU_TANH                    3u
 #define GEMM_ACT_SILU                         4u
 
-/* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles, rows padded by 8 elements of 2 bytes. */
-#define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * ((tile_k) + 8u) * 2u)
+/* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles. */
+#define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k) * 2u)
 
 #endif
