@@ -10,7 +10,9 @@ layout(constant_id = 0) const uint DTYPE = 1;
 
 #ifdef HAL_KERNEL_gemm
 /* One invocation computes MICRO_M x MICRO_N elements, its columns THREADS_N apart so that neighbours load and store
- * neighbours. The shared tiles are k-major; edges are filled with zeros. */
+ * neighbours. The shared tiles are k-major; edges are filled with zeros. TILE_K is a multiple of 8, TILE_M TILE_K
+ * and TILE_N TILE_K of the number of invocations. Loops are unrolled so that a tile takes few turns, since some drivers
+ * count them (gemm_plan.c: TILED_TURNS); fully, compilers would take many times as long. */
 layout(constant_id = 1) const uint TRANS_A = 0;
 layout(constant_id = 2) const uint TRANS_B = 0;
 layout(constant_id = 3) const uint TILE_M = 32;
@@ -43,7 +45,8 @@ void main()
         sum[i] = 0.0;
 
     for (uint k0 = 0; k0 < k_end; k0 += TILE_K) {
-        for (uint item = thread; item < TILE_M * TILE_K; item += THREADS) {
+        [[unroll]] for (uint part = 0; part < TILE_M * TILE_K / THREADS; part++) {
+            uint item = part * THREADS + thread;
             uint i = TRANS_A != 0 ? item % TILE_M : item / TILE_K, k = TRANS_A != 0 ? item / TILE_M : item % TILE_K;
             uint row = row0 + i, depth = k0 + k;
             float v = 0.0;
@@ -51,7 +54,8 @@ void main()
                 v = load_element(a, DTYPE, TRANS_A != 0 ? depth * lda + row : row * lda + depth);
             a_tile[k * PITCH_M + i] = v;
         }
-        for (uint item = thread; item < TILE_N * TILE_K; item += THREADS) {
+        [[unroll]] for (uint part = 0; part < TILE_N * TILE_K / THREADS; part++) {
+            uint item = part * THREADS + thread;
             uint j = TRANS_B != 0 ? item / TILE_K : item % TILE_N, k = TRANS_B != 0 ? item % TILE_K : item / TILE_N;
             uint column = column0 + j, depth = k0 + k;
             float v = 0.0;
@@ -60,15 +64,18 @@ void main()
             b_tile[k * PITCH_N + j] = v;
         }
         barrier();
-        for (uint k = 0; k < TILE_K; k++) {
-            float x[MICRO_M], y[MICRO_N];
-            [[unroll]] for (uint i = 0; i < MICRO_M; i++)
-                x[i] = a_tile[k * PITCH_M + ty * MICRO_M + i];
-            [[unroll]] for (uint j = 0; j < MICRO_N; j++)
-                y[j] = b_tile[k * PITCH_N + j * THREADS_N + tx];
-            [[unroll]] for (uint i = 0; i < MICRO_M; i++)
+        for (uint k8 = 0; k8 < TILE_K; k8 += 8) {
+            [[unroll]] for (uint step = 0; step < 8; step++) {
+                const uint k = k8 + step;
+                float x[MICRO_M], y[MICRO_N];
+                [[unroll]] for (uint i = 0; i < MICRO_M; i++)
+                    x[i] = a_tile[k * PITCH_M + ty * MICRO_M + i];
                 [[unroll]] for (uint j = 0; j < MICRO_N; j++)
-                    sum[i * MICRO_N + j] += x[i] * y[j];
+                    y[j] = b_tile[k * PITCH_N + j * THREADS_N + tx];
+                [[unroll]] for (uint i = 0; i < MICRO_M; i++)
+                    [[unroll]] for (uint j = 0; j < MICRO_N; j++)
+                        sum[i * MICRO_N + j] += x[i] * y[j];
+            }
         }
         barrier();
     }

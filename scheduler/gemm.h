@@ -37,6 +37,7 @@ typedef struct gemm_plan {
     hal_grid grid;
     uint64_t back_a, back_b; /* bytes that the spans of A and B start before the operand, and ... */
     uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
+    uint64_t iterations;     /* the most that a work-item's loops take together, the last test of each included */
 } gemm_plan;
 
 #define GEMM_FEW_ROWS 8 /* up to here B is what costs time, and it is read once */

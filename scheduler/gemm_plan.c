@@ -8,6 +8,9 @@ typedef struct gemm_tile {
     uint32_t m, n, k, micro_m, micro_n;
 } gemm_tile;
 
+/* Loop turns of the kernel for one tile of k: the loop over tiles, the one inside by 8 k, and its last test. */
+#define TILED_TURNS(tile_k) (1 + (tile_k) / 8 + 1)
+
 /* Largest first: a larger tile reads less, a smaller one fills more of the device. */
 static const gemm_tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
 #define TILE_COUNT (sizeof tiles / sizeof tiles[0])
@@ -32,6 +35,12 @@ static void spec_start(gemm_plan *plan, const char *name, const uint32_t *consta
     spec->binding_count = GEMM_OPERANDS;
     spec->args_size = sizeof(hal_gemm_args);
     spec->group[0] = spec->group[1] = spec->group[2] = 1;
+}
+
+/* Beyond the device's limit loops would end early, and sums be wrong. */
+static bool loops_fit(const hal_device_info *info, const gemm_plan *plan)
+{
+    return info->max_loop_iterations == 0 || plan->iterations <= info->max_loop_iterations;
 }
 
 static bool tile_fits(const hal_device_info *info, const gemm_tile *tile)
@@ -75,6 +84,12 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     plan->spec.group[0] = best->n / best->micro_n;
     plan->spec.group[1] = best->m / best->micro_m;
     plan->grid = HAL_GRID3(groups(p->n, best->n), groups(p->m, best->m), p->batch);
+    plan->iterations =
+        (uint64_t)groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
+    if (!loops_fit(info, plan)) {
+        return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
+                        info->max_loop_iterations);
+    }
     return HAL_OK;
 }
 
@@ -199,7 +214,9 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
     plan->constant_names = names;
     plan->spec.group[0] = threads;
     plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, rows), p->batch);
-    return true;
+    const uint32_t slices = threads / tile_n, items = groups(rows * tile_n, threads);
+    plan->iterations = (uint64_t)groups(p->k, slices) + 1 + (uint64_t)items * (slices + 2) + 1;
+    return loops_fit(info, plan);
 }
 
 /* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
@@ -272,7 +289,9 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
         plan->view_b = bytes[1];
     }
     plan->grid = HAL_GRID3(groups(p->n, columns), groups(p->m, 8 * row_groups), p->batch);
-    return true;
+    const uint32_t step = dtype == HAL_F32 ? 16 : 8;
+    plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
+    return loops_fit(info, plan);
 }
 
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,

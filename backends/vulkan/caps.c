@@ -252,6 +252,8 @@ static void describe_limits(const properties *p, vk_caps *caps)
     info->max_view_elements = limits->maxTexelBufferElements;
     info->view_alignment =
         limits->minTexelBufferOffsetAlignment > 16 ? (uint32_t)limits->minTexelBufferOffsetAlignment : 16;
+    /* llvmpipe leaves every loop once an invocation has been through so many: LP_MAX_TGSI_LOOP_ITERATIONS in Mesa. */
+    info->max_loop_iterations = p->v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE ? 65535 : 0;
     caps->max_storage_range = limits->maxStorageBufferRange;
     caps->max_push = limits->maxPushConstantsSize;
     caps->atom = limits->nonCoherentAtomSize ? limits->nonCoherentAtomSize : 1;

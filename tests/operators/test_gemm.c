@@ -282,6 +282,85 @@ static void test_long_sums(void **state)
     }
 }
 
+/* D = ones times ones, so k, into d; through slots, whose address is not known when it is recorded, if asked for. */
+static hal_status multiply_ones(fixture *f, hal_buffer *ones, hal_gemm_desc *desc, bool slots, hal_buffer *d)
+{
+    if (!slots) {
+        desc->a = desc->b = hal_whole(ones);
+        desc->d = hal_whole(d);
+        return hal_gemm(f->list, desc);
+    }
+    hal_cmdlist *list;
+    OK(hal_cmdlist_create(f->device, HAL_CMDLIST(.label = "ones"), &list));
+    desc->a = hal_slot(0, 0);
+    desc->b = hal_slot(1, 0);
+    desc->d = hal_slot(2, 0);
+    hal_status status = hal_gemm(list, desc);
+    if (status == HAL_OK) {
+        OK(hal_cmdlist_finish(list));
+        OK(hal_cmdlist_submit(list, f->stream, HAL_BINDINGS(hal_whole(ones), hal_whole(ones), hal_whole(d))));
+    }
+    hal_cmdlist_destroy(list);
+    return status;
+}
+
+/* `promised`: up to this k no device may refuse. */
+static void check_long_k(fixture *f, hal_dtype dtype, uint64_t m, uint64_t k, uint64_t promised, bool slots)
+{
+    enum { N = 5 };
+    const uint64_t size = hal_dtype_size(dtype);
+    const float one = 1;
+    const uint16_t one_bf16 = 0x3f80;
+    float out[16 * N] = {0};
+    hal_buffer *ones, *d;
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = (m > N ? m : N) * k * size), &ones));
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = m * N * 4), &d));
+    OK(hal_cmd_fill(f->list, hal_whole(ones), dtype == HAL_F32 ? (const void *)&one : &one_bf16, (uint32_t)size));
+    hal_gemm_desc desc = {.struct_size = sizeof desc, .m = m, .n = N, .k = k, .dtype = dtype, .dtype_d = HAL_F32};
+    hal_status status = multiply_ones(f, ones, &desc, slots, d);
+    if (status == HAL_OK) {
+        OK(hal_cmd_download(f->list, out, hal_whole(d)));
+        OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+        for (uint64_t i = 0; i < m * N; i++) {
+            if (out[i] != (float)k) {
+                fail_msg("dtype %d, m %d, k %d, slots %d: got %.1f", (int)dtype, (int)m, (int)k, slots, (double)out[i]);
+            }
+        }
+    } else {
+        if (status != HAL_ERROR_LIMIT || k <= promised || hal_device_get_info(f->device)->max_loop_iterations == 0) {
+            fail_msg("dtype %d, m %d, k %d, slots %d: %s", (int)dtype, (int)m, (int)k, slots, hal_last_error());
+        }
+        OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    }
+    hal_buffer_destroy(ones);
+    hal_buffer_destroy(d);
+}
+
+/* Some drivers leave loops after so many turns: the sum is whole there, too, or it is refused. */
+static void test_long_k(void **state)
+{
+    (void)state;
+    /* Around 65535 turns of 1, 4, 8 or 16 k. */
+    static const uint64_t depths[] = {65537, 262000, 262200, 522000, 524288, 1048576};
+    static const char *const limits[] = {"", "subgroups=0", "subgroups=0,group_size=128"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const uint64_t promised = i == 0 ? 522000 : 262000;
+        fixture f;
+        fixture_open(&f, limits[i]);
+        for (size_t j = 0; j < sizeof depths / sizeof depths[0]; j++) {
+            check_long_k(&f, HAL_F32, 1, depths[j], promised, false);
+            check_long_k(&f, HAL_F32, 9, depths[j], promised, true);
+            check_long_k(&f, HAL_BF16, 1, depths[j], promised, true);
+            check_long_k(&f, HAL_BF16, 9, depths[j], promised, false);
+        }
+        bool limited = hal_device_get_info(f.device)->max_loop_iterations != 0;
+        fixture_close(&f);
+        if (!limited) {
+            break; /* the other kernels differ in what they count */
+        }
+    }
+}
+
 int main(void)
 {
     fixture probe;
@@ -295,7 +374,7 @@ int main(void)
         cmocka_unit_test(test_sizes),     cmocka_unit_test(test_few_rows),       cmocka_unit_test(test_general_kernels),
         cmocka_unit_test(test_large),     cmocka_unit_test(test_special_values), cmocka_unit_test(test_conversions),
         cmocka_unit_test(test_nan_row),   cmocka_unit_test(test_not_read),       cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_long_sums), cmocka_unit_test(test_guard_pages)};
+        cmocka_unit_test(test_long_sums), cmocka_unit_test(test_long_k),         cmocka_unit_test(test_guard_pages)};
     int failed = cmocka_run_group_tests_name("gemm", tests, gemm_setup, gemm_teardown);
     failed += cmocka_run_group_tests_name("gemm rules", gemm_rules, gemm_setup, gemm_teardown);
     return failed != 0;

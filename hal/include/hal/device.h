@@ -64,6 +64,8 @@ typedef struct hal_device_info {
     bool subnormals_f32, subnormals_f16; /* kept in arithmetic; false: flushed to zero */
     bool priorities;                     /* stream priorities have an effect */
     bool native_replay;                  /* recorded lists become an object of the API (graph, command buffer) */
+    uint32_t max_loop_iterations; /* of one work-item, nested loops together; 0: not limited. Some CPU drivers stop
+                                     loops beyond it */
 } hal_device_info;
 
 /* One line of a device list: a device, or a backend that is absent and why. */
