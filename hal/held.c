@@ -120,6 +120,9 @@ static bool let_go(hal_stream *stream, hal_held *held)
     if (status == HAL_TIMEOUT) {
         return false; /* nothing was enqueued: whoever waits or flushes pumps again */
     }
+    if (held->kind == HAL_HELD_COMMAND && status != HAL_OK) {
+        hal_hazard_window_lose(&stream->window);
+    }
     if (held->kind == HAL_HELD_MARK && status != HAL_OK) {
         stream->dirty = true; /* so that there is a next mark */
     }

@@ -303,8 +303,9 @@ hal_status hal_opencl_enumerate(hal_found_fn found, void *user)
     opencl_driver cl;
     uint32_t count = 0;
     found_device *devices = calloc(MAX_DEVICES, sizeof *devices);
-    hal_status status = devices ? open_and_find(&cl, devices, &count)
-                                : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: out of host memory while listing devices");
+    if (!devices)
+        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: out of host memory while listing devices");
+    hal_status status = open_and_find(&cl, devices, &count);
     bool opened = status == HAL_OK;
     for (uint32_t i = 0; status == HAL_OK && i < count; i++) {
         hal_device_info info;
@@ -385,8 +386,11 @@ hal_status hal_opencl_device_open(uint32_t index, hal_core *core, hal_native_dev
     opened->core = core;
     atomic_init(&opened->next_id, 1);
     found = hal_calloc(core, MAX_DEVICES, sizeof *found);
-    hal_status status = found ? open_and_find(&opened->cl, found, &count)
-                              : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
+    if (!found) {
+        hal_free(opened);
+        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "opencl: device_open: out of host memory");
+    }
+    hal_status status = open_and_find(&opened->cl, found, &count);
     if (status == HAL_OK && index >= count)
         status = hal_fail(HAL_ERROR_NOT_FOUND, "opencl: no device %u: there are %u", (unsigned)index, (unsigned)count);
     if (status != HAL_OK)
