@@ -14,7 +14,7 @@
  *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
  *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
- *  gemm_task_small  the same for m <= 8 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K
+ *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
  *
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants. */

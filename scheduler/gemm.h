@@ -40,7 +40,9 @@ typedef struct gemm_plan {
     uint64_t iterations;     /* the most that a work-item's loops take together, the last test of each included */
 } gemm_plan;
 
-#define GEMM_FEW_ROWS 8 /* up to here B is what costs time, and it is read once */
+/* Up to so many rows B is what costs time, and it is read once, as it lies. */
+#define GEMM_FEW_ROWS      8
+#define GEMM_FEW_ROWS_TASK 16 /* of a core's task, B plain: packing it would cost more than it gains */
 
 /* Kernels that a plan can do without: the general one is always left. */
 typedef enum gemm_kernel {

@@ -166,7 +166,7 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
 
 static uint32_t few_rows(uint32_t m)
 {
-    return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8;
+    return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : m <= 8 ? 8 : m <= 12 ? 12 : 16;
 }
 
 /* Few rows on a CPU device: wide tiles keep B's rows streaming. */
@@ -199,7 +199,7 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
 static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
 {
     static const char *const names[] = {"DTYPE", "TRANS_B", "ROWS", "TILE_N", "THREADS"};
-    const uint32_t rows = few_rows(p->m), tile_n = 32;
+    const uint32_t rows = few_rows(p->m), tile_n = 32; /* m, so rows, is 8 at most */
     uint32_t threads = 256;
     if (threads > info->max_group_size || threads > info->max_group_dim[0] ||
         threads * rows * sizeof(float) > info->max_shared_memory) {
@@ -298,10 +298,11 @@ hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *proble
                          gemm_kernel *chosen)
 {
     const bool few = problem->m <= GEMM_FEW_ROWS;
+    const bool few_for_task = problem->m <= (problem->trans_b ? GEMM_FEW_ROWS : GEMM_FEW_ROWS_TASK);
     *chosen = 0;
     if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {
         bool fits = info->max_view_elements ? plan_texel_task(info, problem, without, plan)
-                    : few                   ? plan_task_small(info, problem, plan)
+                    : few_for_task          ? plan_task_small(info, problem, plan)
                                             : plan_task(info, problem, plan);
         if (fits) {
             *chosen = GEMM_KERNEL_TASK;

@@ -52,6 +52,6 @@ typedef struct hal_gemm_args {
 #define GEMM_ACT_SILU                         4u
 
 /* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles. */
-#define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k) * 2u)
+#define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k)*2u)
 
 #endif

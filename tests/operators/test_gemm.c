@@ -56,7 +56,7 @@ static void test_few_rows(void **state)
     uint64_t seed = 77;
     for (hal_dtype dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
         for (int trans = 0; trans < 4; trans++) {
-            for (uint64_t m = 1; m <= 9; m += trans == 0 || trans == 2 ? 1 : 4) {
+            for (uint64_t m = 1; m <= 17; m += trans == 0 || trans == 2 ? 1 : 4) {
                 one_random(f, dtype, trans, m, 200 + random_below(&seed, 200), 300 + random_below(&seed, 300), m & 1, 0,
                            &seed);
             }
