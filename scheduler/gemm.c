@@ -175,15 +175,15 @@ static void describe_operands(const hal_gemm_desc *desc, gemm_problem *p)
     const uint64_t m = desc->m, n = desc->n, k = p->k;
     const gemm_operand operands[GEMM_OPERANDS] = {
         [GEMM_A] = {"a", k > 0, desc->a, desc->dtype, desc->trans_a ? k : m, desc->trans_a ? m : k, desc->lda,
-                    desc->stride_a, 0},
+                    desc->stride_a, 0, 0},
         [GEMM_B] = {"b", k > 0, desc->b, desc->dtype, desc->trans_b ? n : k, desc->trans_b ? k : n, desc->ldb,
-                    desc->stride_b, 0},
+                    desc->stride_b, 0, 0},
         [GEMM_C] = {"c", desc->c.kind != HAL_SPAN_NONE && desc->beta != 0.0f, desc->c, desc->dtype_c, m, n, desc->ldc,
-                    desc->stride_c, 0},
-        [GEMM_D] = {"d", true, desc->d, desc->dtype_d, m, n, desc->ldd, desc->stride_d, 0},
-        [GEMM_BIAS] = {"bias", desc->bias.kind != HAL_SPAN_NONE, desc->bias, desc->dtype_bias, 1, n, 0, 0, 0},
+                    desc->stride_c, 0, 0},
+        [GEMM_D] = {"d", true, desc->d, desc->dtype_d, m, n, desc->ldd, desc->stride_d, 0, 0},
+        [GEMM_BIAS] = {"bias", desc->bias.kind != HAL_SPAN_NONE, desc->bias, desc->dtype_bias, 1, n, 0, 0, 0, 0},
         [GEMM_RESIDUAL] = {"residual", desc->residual.kind != HAL_SPAN_NONE, desc->residual, desc->dtype_residual, m, n,
-                           desc->ldr, desc->stride_r, 0}};
+                           desc->ldr, desc->stride_r, 0, 0}};
     memcpy(p->operands, operands, sizeof operands);
 }
 
