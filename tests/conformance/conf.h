@@ -126,11 +126,15 @@ int conf_test_faults(void);
 int conf_test_trace(void);
 int conf_test_stress(void);
 int conf_test_hardening(void);
+int conf_test_hardening_held(void);
+int conf_test_hardening_threads(void);
 
 /* What a child started by conf_run_self does; its exit status. */
 int conf_child(const char *argument);
 int conf_child_compile(void);
 int conf_child_cycles(void);
+int conf_child_first_opens(void);
+int conf_child_lost_driver(void);
 
 /* Before and after each case: a deadline, so that a hang ends the run at the case that hangs. */
 int conf_case_setup(void **state);

@@ -433,6 +433,130 @@ static void limits_above_the_real_ones(void **state)
     }
 }
 
+/* A constant is -D NAME=VALUE somewhere, so it has a name. */
+static void constants_without_a_name(void **state)
+{
+    (void)state;
+    static const char *const names[2] = {NULL, ""};
+    hal_module *module;
+    OK(conf_module(conf_device, "fill_const", &module));
+    for (int i = 0; i < 2; i++) {
+        const hal_constant values[2] = {{"FIRST", 0, 1}, {names[i], 1, 2}};
+        hal_kernel_desc desc = conf_kernel_desc("fill_const");
+        desc.constants = values;
+        desc.constant_count = 2;
+        hal_kernel *kernel;
+        EXPECT(HAL_ERROR_INVALID_ARGUMENT, hal_kernel_create(module, "fill_const", &desc, &kernel));
+        assert_null(kernel);
+        conf_expect_error("constants[1]");
+    }
+    hal_module_destroy(module);
+}
+
+/* Gates of a lost device say so too, and what they held back is dropped. */
+static void gates_of_a_lost_device(void **state)
+{
+    (void)state;
+    hal_device *device = conf_open(NULL);
+    hal_stream *held = conf_stream(device), *other = conf_stream(device);
+    hal_event *gate = conf_gate(device);
+    hal_buffer *y = conf_buffer(device, 64);
+    OK(hal_stream_wait_event(held, gate));
+    OK(hal_cmd_fill(hal_stream_cmdlist(held), hal_whole(y), "x", 1));
+    OK(hal_device_inject_fault(device, HAL_FAULT_LOST, 1));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_cmd_fill(hal_stream_cmdlist(other), hal_whole(y), "x", 1));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_event_signal(gate));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_event_reset(gate));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_stream_wait(held, HAL_FOREVER));
+    hal_buffer_destroy(y);
+    hal_event_destroy(gate);
+    hal_stream_destroy(held);
+    hal_stream_destroy(other);
+    hal_device_destroy(device);
+}
+
+/* A trace that does not fit on the disk can still be written elsewhere. */
+static void trace_survives_full_disk(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        SKIP("there is no /dev/full");
+    hal_device *device = conf_open(NULL);
+    hal_stream *stream = conf_stream(device);
+    hal_buffer *y = conf_buffer(device, 64);
+    char path[64] = "/tmp/hal-trace-XXXXXX", text[4096] = "";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    OK(hal_trace_start(device));
+    OK(hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(y), "x", 1));
+    EXPECT(HAL_ERROR_IO, hal_trace_write(device, "/dev/full", SOON));
+    hal_status again = hal_trace_write(device, path, SOON);
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    unlink(path);
+    EXPECT(HAL_OK, again);
+    assert_true(got > 0);
+    assert_non_null(strstr(text, "fill"));
+    hal_buffer_destroy(y);
+    hal_stream_destroy(stream);
+    hal_device_destroy(device);
+}
+
+static void write_header(const char *path, uint32_t value)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#define VALUE %u\n", value);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What a kernel gives that includes a file, compiled with `cache` as the cache's folder. */
+static uint32_t run_including(const char *options, const char *cache)
+{
+    hal_device *device;
+    hal_module *module;
+    hal_kernel *kernel;
+    uint32_t got = 0;
+    OK(hal_device_open(HAL_DEVICE(.select = getenv("HAL_BACKEND"), .cache_dir = cache), &device));
+    OK(hal_module_create(device,
+                         HAL_MODULE(.opencl_c = "#include \"value.h\"\nkernel void k(global uint *y) { y[0] = VALUE; }",
+                                    .options = options),
+                         &module));
+    OK(hal_kernel_create(module, "k", HAL_KERNEL(.binding_count = 1, .bindings = {HAL_WRITE}), &kernel));
+    hal_stream *stream = conf_stream(device);
+    hal_buffer *y = conf_buffer(device, 4);
+    OK(hal_cmd_dispatch(hal_stream_cmdlist(stream), kernel, HAL_GRID1(1), HAL_SPANS(hal_whole(y)), NULL, 0));
+    conf_get(stream, y, 0, &got, 4);
+    hal_buffer_destroy(y);
+    hal_stream_destroy(stream);
+    hal_kernel_destroy(kernel);
+    hal_module_destroy(module);
+    hal_device_destroy(device);
+    return got;
+}
+
+/* An included file that has changed is compiled anew. */
+static void included_files_change(void **state)
+{
+    (void)state;
+    if (strcmp(conf_backend, "opencl") != 0)
+        SKIP("only OpenCL C modules are given with include folders here");
+    char folder[] = "/tmp/hal-include-XXXXXX", header[64], cache[64], options[64], cleanup[128];
+    uint32_t got[3];
+    assert_non_null(mkdtemp(folder));
+    snprintf(header, sizeof header, "%s/value.h", folder);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    snprintf(options, sizeof options, "-I%s", folder);
+    for (uint32_t i = 0; i < 3; i++) {
+        write_header(header, 10 + i);
+        got[i] = run_including(options, cache);
+    }
+    snprintf(cleanup, sizeof cleanup, "rm -rf '%s'", folder);
+    assert_int_equal(system(cleanup), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(got[i], 10 + i);
+}
+
 int conf_test_hardening(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +574,10 @@ int conf_test_hardening(void)
         CASE(submit_all_or_nothing),
         CASE(out_parameters_cleared),
         CASE(limits_above_the_real_ones),
+        CASE(constants_without_a_name),
+        CASE(gates_of_a_lost_device),
+        CASE(trace_survives_full_disk),
+        CASE(included_files_change),
     };
     return RUN("hardening", tests);
 }

@@ -268,6 +268,10 @@ int conf_child(const char *argument)
         return conf_child_compile();
     if (strcmp(argument, "cycles") == 0)
         return conf_child_cycles();
+    if (strcmp(argument, "first_opens") == 0)
+        return conf_child_first_opens();
+    if (strcmp(argument, "lost_driver") == 0)
+        return conf_child_lost_driver();
     return 2;
 }
 

@@ -18,5 +18,7 @@ const conf_topic conf_topics[] = {
     {"trace", conf_test_trace},
     {"stress", conf_test_stress},
     {"hardening", conf_test_hardening},
+    {"hardening", conf_test_hardening_held},
+    {"hardening", conf_test_hardening_threads},
     {NULL, NULL},
 };
