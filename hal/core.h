@@ -20,8 +20,14 @@ typedef struct hal_core {
     atomic_uint_fast64_t host_allocations;
 } hal_core;
 
-/* Set the thread's last error and return `status`. One line: what, where, which value, what to do. */
-hal_status hal_fail(hal_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Set the thread's last error and return `status`. One line: what, where, which value, what to do. A macro, so that a
+ * reader of one file alone, an analyser too, sees that the status is what is returned. */
+#define hal_fail(status, ...) (hal_set_error(__VA_ARGS__), hal_status_of(status))
+void hal_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static inline hal_status hal_status_of(hal_status status)
+{
+    return status;
+}
 /* Put "prefix: " before the last error, as it is passed up. Returns `status`. */
 hal_status hal_fail_prefix(hal_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -57,7 +57,7 @@ static void flatten(char *text)
     }
 }
 
-hal_status hal_fail(hal_status status, const char *format, ...)
+void hal_set_error(const char *format, ...)
 {
     char text[sizeof last_error]; /* the arguments may point into last_error */
     va_list args;
@@ -66,7 +66,6 @@ hal_status hal_fail(hal_status status, const char *format, ...)
     va_end(args);
     flatten(text);
     memcpy(last_error, text, strlen(text) + 1);
-    return status;
 }
 
 hal_status hal_fail_prefix(hal_status status, const char *format, ...)

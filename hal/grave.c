@@ -143,7 +143,7 @@ void hal_bury(hal_object *object)
     hal_retain(&device->object);
     hal_stream **streams = hal_streams_snapshot(device, &count);
     hal_grave *grave = streams ? hal_calloc(&device->core, 1, sizeof *grave + count * sizeof grave->waits[0]) : NULL;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; streams && i < count; i++) {
         uint64_t point = covering_point(streams[i]);
         if (hal_stream_passed(streams[i], point)) {
             hal_release(&streams[i]->object);

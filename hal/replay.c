@@ -64,8 +64,11 @@ static hal_status check_overlap(const hal_cmdlist *list, const hal_native_span *
         }
         hal_hazard_access mine = touched(&recording->slots[i], &bindings[i]);
         for (uint32_t j = 0; j < i; j++) {
+            if (!recording->slots[j].used) {
+                continue;
+            }
             hal_hazard_access other = touched(&recording->slots[j], &bindings[j]);
-            if (recording->slots[j].used && collide(&mine, &other)) {
+            if (collide(&mine, &other)) {
                 return hal_fail(
                     HAL_ERROR_OVERLAP,
                     "list '%s': slots %u and %u are bound to overlapping memory and one is written; record them as "
@@ -103,6 +106,7 @@ static hal_status read_bindings(hal_cmdlist *list, const hal_bindings *given, ha
                         list->object.label, recording->scalar_count, values.scalar_count);
     }
     *scalars = values.scalar_count && recording->scalar_count ? values.scalars : NULL;
+    memset(bindings, 0, recording->slot_count * sizeof *bindings);
     for (uint32_t i = 0; i < recording->slot_count && status == HAL_OK; i++) {
         status = resolve_binding(list, i, &values.spans[i], &bindings[i]);
     }
