@@ -73,7 +73,7 @@ static void many_segments(void **state)
 static void signal_returns_promptly(void **state)
 {
     (void)state;
-    enum { COUNT = 150 };
+    enum { COUNT = 800 };
     hal_stream *stream = conf_stream(conf_device);
     hal_event *gate = conf_gate(conf_device), *event = conf_event(conf_device);
     hal_buffer *word = conf_buffer(conf_device, 4);
@@ -81,7 +81,7 @@ static void signal_returns_promptly(void **state)
     OK(hal_stream_wait(stream, SOON));
     OK(hal_stream_wait_event(stream, gate));
     for (int i = 0; i < COUNT; i++) {
-        conf_busy(stream, conf_shared("spin"), word, 3);
+        conf_busy(stream, conf_shared("spin"), word, 1);
         OK(hal_event_record(event, stream));
     }
     uint64_t start = conf_now();

@@ -122,7 +122,7 @@ static void children_touch_nothing(void **state)
     hal_buffer *y = conf_buffer(conf_device, 4096);
     void *pointer;
     pthread_t thread;
-    int statuses[5];
+    int child_status = 0;
     OK(hal_buffer_create(conf_device, HAL_BUFFER(.size = 4096, .memory = HAL_MEMORY_HOST), &use.mapped));
     OK(hal_buffer_map(use.mapped, 0, HAL_REST, HAL_WRITE, &pointer));
     OK(conf_do_fill(use.list, conf_shared("fill_index"), hal_whole(y), 1024, 3));
@@ -134,7 +134,7 @@ static void children_touch_nothing(void **state)
     OK(hal_stream_wait_event(use.stream, use.gate));
     OK(hal_cmdlist_submit(use.list, use.stream, NULL));
     start_submitting(&thread, conf_device);
-    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+    for (int i = 0; i < 5 && child_status == 0; i++) {
         nanosleep(&(struct timespec){0, 3000000}, NULL);
         pid_t child = fork();
         if (child == 0) {
@@ -149,13 +149,12 @@ static void children_touch_nothing(void **state)
             hal_device_destroy(conf_device);
             _exit(count);
         }
-        statuses[i] = -1;
-        waitpid(child, &statuses[i], 0);
+        child_status = -1;
+        waitpid(child, &child_status, 0);
     }
     end_submitting(thread);
-    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
-        if (!WIFEXITED(statuses[i]) || WEXITSTATUS(statuses[i]) != 0)
-            fail_msg("child %zu ended with wait status 0x%x", i, (unsigned)statuses[i]);
+    if (child_status != 0)
+        fail_msg("a child ended with wait status 0x%x", (unsigned)child_status);
     assert_int_equal(atomic_load(&wrong), 0);
     OK(hal_event_signal(use.gate));
     conf_check_u32(use.stream, y, 0, 1024, 3, 1);
@@ -235,11 +234,9 @@ int conf_child_lost_driver(void)
         printf("%s\n", hal_last_error());
         return 3;
     }
-    hal_status status = HAL_OK;
-    for (int i = 0; i < 10 && status == HAL_OK; i++) {
+    hal_status status = hal_event_record(event, stream);
+    for (int i = 0; i < 10 && status == HAL_OK; i++) /* what is unmarked when it happens cannot be marked any more */
         status = hal_cmd_copy(hal_stream_cmdlist(stream), hal_whole(buffer), hal_whole(imported));
-        status = status == HAL_OK ? hal_event_record(event, stream) : status;
-    }
     hal_buffer_destroy(imported);
     hal_buffer_destroy(buffer);
     hal_event_destroy(event);
