@@ -62,11 +62,18 @@ int conf_case_teardown(void **state)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static int pin(struct dl_phdr_info *info, size_t size, void *unused)
+typedef struct libraries {
+    char names[256][256];
+    uint32_t count;
+} libraries;
+
+/* Only collected here: opening one under the loader's lock waits for a thread that holds its other lock. */
+static int collect(struct dl_phdr_info *info, size_t size, void *found)
 {
-    (void)size, (void)unused;
-    if (info->dlpi_name != NULL && info->dlpi_name[0] != '\0')
-        dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    libraries *all = found;
+    (void)size;
+    if (info->dlpi_name != NULL && info->dlpi_name[0] != '\0' && all->count < 256)
+        snprintf(all->names[all->count++], sizeof all->names[0], "%s", info->dlpi_name);
     return 0;
 }
 #endif
@@ -79,7 +86,12 @@ static void pin_drivers(void)
     static const char *const early[] = {"libvulkan_lvp.so"};
     for (size_t i = 0; i < sizeof early / sizeof early[0]; i++)
         dlopen(early[i], RTLD_LAZY | RTLD_NODELETE);
-    dl_iterate_phdr(pin, NULL);
+    libraries *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    dl_iterate_phdr(collect, all);
+    for (uint32_t i = 0; i < all->count; i++)
+        dlopen(all->names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    free(all);
 #endif
 }
 
