@@ -1,0 +1,4 @@
+#include "../ptx/bind.h"
+#include "sim.h"
+
+const ptx_op ptx_ops_atomic[] = {{NULL, NULL}};

@@ -1,0 +1,270 @@
+/* sim.h - running a kernel of a PTX module on the CPU, with the checks that a GPU does not make.
+ *
+ * One launch: clusters of blocks are handed to worker threads; a worker runs the warps of its clusters one instruction
+ * of one warp at a time, so nothing inside a cluster needs a lock. Only global memory, the counters and the hand-out of
+ * clusters are shared among workers. The first fault ends the launch.
+ *
+ *   run.c      launch, workers, blocks and clusters, resident sets, watchdog
+ *   warp.c     one warp: lanes' pcs, divergence and reconvergence, guards, undefined registers
+ *   memory.c   addresses of every space -> host pointers, bounds, alignment, undefined shared memory
+ *   race.c     vector clocks over shared memory, generic and async proxy
+ *   async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late or seeded
+ *   barrier.c  named barriers, mbarrier, cluster barriers; who waits for what
+ *   counters.c exact counters
+ *   op_*.c     the instructions */
+#ifndef SIM_H
+#define SIM_H
+
+#include "../ptx/ptx.h"
+#include "sim_api.h"
+
+/* --- addresses ---
+ * Global: host addresses. Shared (32 bits): bits 24 up: 1 + rank of the block in its cluster, or 0 for the own block
+ * (shared::cta); below: the offset, which starts at SIM_SHARED_BASE, so that address 0 is caught. A generic address is
+ * a global one unless it lies in a window below; the upper half of a generic shared address is SIM_SHARED_WINDOW >> 32.
+ */
+#define SIM_SHARED_WINDOW UINT64_C(0xfe00000000000000)
+#define SIM_LOCAL_WINDOW  UINT64_C(0xfd00000000000000)
+#define SIM_PARAM_WINDOW  UINT64_C(0xfc00000000000000)
+enum { SIM_SHARED_BASE = 1024, SIM_RANK_SHIFT = 24, SIM_MAX_WARPS = 32, SIM_MAX_CLUSTER = 16, SIM_BARRIERS = 16 };
+
+typedef struct sim_worker sim_worker;
+typedef struct sim_cluster sim_cluster;
+typedef struct sim_block sim_block;
+typedef struct sim_warp sim_warp;
+typedef struct sim_async sim_async;
+typedef struct sim_agent sim_agent;
+
+/* Lanes at one pc. A warp is a list of these, in the order of their pcs; the first that can go on runs, so that lanes
+ * meet again at the lowest pc. */
+typedef struct sim_split {
+    uint32_t pc, mask;
+    bool waiting;  /* its instruction returned SIM_WAIT */
+    uint64_t seen; /* sim_cluster.events when it did: tried again after a change */
+} sim_split;
+
+struct sim_warp {
+    sim_block *block;
+    uint32_t id, live;   /* number in the block; lanes that have not exited */
+    uint8_t *file;       /* registers, constants, special registers; see ptx_operand */
+    uint32_t *defined;   /* a register's lanes that hold a value; [0] is all ones */
+    uint32_t *in_flight; /* lanes of registers that an unfinished wgmma owns (they are also undefined) */
+    uint8_t *local;      /* lane l's local memory at l * function->local_bytes */
+    sim_split split[PTX_LANES];
+    uint32_t split_count, current; /* the split that runs */
+    uint32_t registers_kept;       /* setmaxnreg */
+    uint32_t bar_token;            /* barrier.c */
+    struct sim_clock *clock;       /* race.c */
+    struct sim_async_state *async; /* async.c: this warp's groups */
+};
+
+struct sim_block {
+    sim_cluster *cluster;
+    uint32_t rank, ctaid[3], index[3]; /* rank and position in the cluster */
+    uint32_t warp_count, live_warps, thread_count;
+    sim_warp *warp;
+    uint8_t *shared;               /* shared_bytes, from SIM_SHARED_BASE on */
+    uint32_t shared_bytes;         /* static and dynamic */
+    uint32_t *shared_defined;      /* a bit a byte */
+    struct sim_barriers *barriers; /* barrier.c */
+    struct sim_shadow *shadow;     /* race.c */
+};
+
+struct sim_cluster {
+    sim_worker *worker;
+    uint32_t block_count, live_blocks;
+    uint64_t number;  /* in the launch */
+    uint64_t events;  /* counts whatever may let a waiting split go on */
+    sim_block *block; /* block_count of them, by rank */
+    struct sim_cluster_barrier *barrier;
+    sim_async *pending; /* async.c: issued, not performed */
+    uint64_t random;
+};
+
+struct sim_worker {
+    struct sim_run *run;
+    sim_counters counters; /* added up at the end */
+    const sim_range *last_range;
+    uint64_t instructions;
+};
+
+/* The state of one launch. */
+typedef struct sim_run {
+    const sim_launch *launch;
+    const ptx_function *function;
+    uint32_t cluster_dims[3], blocks_per_cluster, shared_bytes, warps_per_block;
+    uint64_t cluster_total;
+    _Atomic uint64_t next_cluster, instructions;
+    _Atomic int faulted;
+    sim_fault fault; /* of the first one who set faulted */
+} sim_run;
+
+/* Ends the launch: says what went wrong and where (kernel, line, opcode, block, thread of `lane`; -1: no single lane).
+ * Returns SIM_FAULT. */
+sim_next sim_fault_at(sim_warp *warp, const ptx_insn *insn, int lane, sim_fault_kind kind, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static inline const ptx_function *sim_function(const sim_warp *w)
+{
+    return w->block->cluster->worker->run->function;
+}
+static inline const sim_options *sim_opts(const sim_warp *w)
+{
+    return &w->block->cluster->worker->run->launch->options;
+}
+static inline sim_counters *sim_count(const sim_warp *w)
+{
+    return &w->block->cluster->worker->counters;
+}
+
+/* Slots as lanes. */
+static inline uint32_t *sim_u32(const sim_warp *w, uint32_t slot)
+{
+    return (uint32_t *)(void *)(w->file + slot);
+}
+static inline int32_t *sim_s32(const sim_warp *w, uint32_t slot)
+{
+    return (int32_t *)(void *)(w->file + slot);
+}
+static inline uint64_t *sim_u64(const sim_warp *w, uint32_t slot)
+{
+    return (uint64_t *)(void *)(w->file + slot);
+}
+static inline int64_t *sim_s64(const sim_warp *w, uint32_t slot)
+{
+    return (int64_t *)(void *)(w->file + slot);
+}
+static inline float *sim_f32(const sim_warp *w, uint32_t slot)
+{
+    return (float *)(void *)(w->file + slot);
+}
+static inline double *sim_f64(const sim_warp *w, uint32_t slot)
+{
+    return (double *)(void *)(w->file + slot);
+}
+static inline uint32_t *sim_pred(const sim_warp *w, uint32_t slot)
+{
+    return (uint32_t *)(void *)(w->file + slot);
+}
+
+#define SIM_FOR_LANES(lane, mask)                                                                                      \
+    for (uint32_t lane##_rest = (mask), lane = 0; lane##_rest && (lane = (uint32_t)__builtin_ctz(lane##_rest), true);  \
+         lane##_rest &= lane##_rest - 1)
+
+/* --- run.c, warp.c --- */
+void sim_wake(sim_cluster *cluster); /* something happened that a waiting split may wait for */
+/* Lanes `mask` of the current split go to `target`, the others of it to the next instruction. Handler returns
+ * SIM_MOVED. */
+void sim_branch(sim_warp *warp, uint32_t mask, uint32_t target);
+void sim_exit(sim_warp *warp, uint32_t mask); /* lanes end */
+/* Run warp's current split for at most `budget` instructions. */
+sim_next sim_warp_run(sim_warp *warp, uint32_t budget);
+/* For .aligned instructions: SIM_NEXT when all live lanes of the warp are here (mask == live), SIM_WAIT while others
+ * may still come (a split at a lower pc can run), SIM_FAULT with "divergent" if they cannot. */
+sim_next sim_converge(sim_warp *warp, const ptx_insn *insn, uint32_t mask, uint32_t wanted);
+
+/* --- memory.c --- */
+typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 3 } sim_access;
+/* Host pointer for `size` bytes at `address` of `space` for one lane, after checks of bounds and alignment (`size`), or
+ * NULL after sim_fault_at(). Does no accounting. For shared addresses *owner is the block that it lies in and *offset
+ * its byte there (from 0). `owner` may be NULL where the caller does not care. */
+uint8_t *sim_reach(sim_warp *warp, const ptx_insn *insn, uint32_t lane, ptx_space space, uint64_t address,
+                   uint32_t size, sim_access access, sim_block **owner, uint32_t *offset);
+/* A whole warp's access, shared memory's defined bits, race shadow, sectors and bank conflicts accounted:
+ * address[lane], `size` bytes a lane. Fills host[lane]. SIM_NEXT or SIM_FAULT. */
+sim_next sim_reach_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, ptx_space space, const uint64_t *address,
+                        uint32_t size, sim_access access, uint8_t **host);
+/* Addresses of an operand for each lane (bind_address): base slot, 64-bit lanes or not, and the offset. */
+void sim_addresses(const sim_warp *warp, uint32_t slot, bool wide, int64_t offset, uint64_t *address);
+/* Read or write by an asynchronous agent (TMA, cp.async, wgmma) of `size` bytes of a block's shared memory at `offset`
+ * (from 0): bounds are the caller's; defined bits are checked (read) or set (write) here, races through `agent`. */
+sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+/* Global memory by an agent: the host pointer or NULL after a fault; sectors are counted. */
+uint8_t *sim_global_by_agent(sim_agent *agent, uint64_t address, uint32_t size, sim_access access);
+
+/* --- race.c: happens-before ---
+ * A clock holds, for every warp of the cluster, how much of its past is known. Lanes of one warp are ordered among each
+ * other only by bar.warp.sync and by barriers. The async proxy (TMA, wgmma reading shared memory) sees generic writes
+ * only from before a fence.proxy.async of a warp that itself had them in its past; generic code sees writes of the
+ * async proxy through the mbarrier or group that they complete on. */
+typedef struct sim_clock sim_clock;
+sim_clock *sim_clock_new(const sim_cluster *cluster); /* all zero; NULL when out of memory */
+void sim_clock_free(sim_clock *clock);
+void sim_release(sim_warp *warp, sim_clock *into); /* the warp's past, and then its present begins anew */
+void sim_acquire(sim_warp *warp, const sim_clock *from);
+void sim_clock_clear(sim_clock *clock);
+void sim_warp_sync(sim_warp *warp);   /* bar.warp.sync */
+void sim_proxy_fence(sim_warp *warp); /* fence.proxy.async of the current lanes */
+/* Generic access of one lane; SIM_FAULT after a race. */
+sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner, uint32_t offset,
+                         uint32_t size, sim_access access);
+bool sim_race_init(sim_cluster *cluster);
+void sim_race_end(sim_cluster *cluster);
+
+/* One asynchronous operation as an actor of its own. It knows what its issuer knew when it was issued: the generic past
+ * (cp.async, proxy generic) or what of it passed a proxy fence (async proxy). */
+struct sim_agent {
+    sim_warp *issuer;
+    const ptx_insn *insn;
+    bool async_proxy;
+    uint32_t number; /* of this agent in its warp, for reports */
+    sim_clock *knows;
+    uint32_t lane; /* issuing lane, for reports */
+};
+bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, uint32_t lane, bool async_proxy);
+/* Its accesses are now in the past of whoever acquires `into` (an mbarrier's clock, a group's clock). */
+void sim_agent_complete(sim_agent *agent, sim_clock *into);
+/* Same, directly into a warp that waited for its own group. */
+void sim_agent_complete_warp(sim_agent *agent, sim_warp *warp);
+/* Only its reads are over (cp.async.bulk.wait_group.read). */
+void sim_agent_reads_done(sim_agent *agent, sim_warp *warp);
+void sim_agent_end(sim_agent *agent);
+sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+
+/* --- async.c ---
+ * An operation is queued when it is issued and performed once, at a time that options.timing decides: at once (eager),
+ * when somebody's wait can only be satisfied by it (late), or at a random time in between (seeded). It is never
+ * performed before operations that it must follow (wgmma of one warpgroup, in order). */
+typedef enum sim_async_kind { SIM_CP_ASYNC, SIM_BULK_LOAD, SIM_BULK_STORE, SIM_WGMMA } sim_async_kind;
+struct sim_async {
+    sim_async *next; /* in sim_cluster.pending, in order of issue */
+    sim_async_kind kind;
+    sim_agent agent;
+    uint64_t group; /* of its kind in its warp (cp.async and bulk: in its lane): counts up with each commit */
+    bool committed, performed;
+    sim_next (*perform)(sim_async *op); /* does the reads and the writes; then what completes (mbarrier, clocks) */
+    void (*free)(sim_async *op);        /* NULL: free() is enough */
+};
+/* Takes `op` (malloced, zeroed but for the fields of its owner). May perform it at once. */
+sim_next sim_async_issue(sim_async *op);
+/* Perform pending operations that match: all of `kind` by `warp` (and `lane`, or -1) in groups below `group`. */
+sim_next sim_async_drain(sim_warp *warp, sim_async_kind kind, int lane, uint64_t group);
+/* Nothing in the cluster can go on: perform one pending operation (late timing) and return true; false: none is
+ * pending. */
+bool sim_async_advance(sim_cluster *cluster, sim_next *result);
+/* Once an instruction: seeded timing may perform something. */
+sim_next sim_async_tick(sim_cluster *cluster);
+bool sim_async_init(sim_warp *warp);
+void sim_async_end(sim_warp *warp); /* faults are reported by run.c: a block may not end with bulk loads pending */
+
+/* --- barrier.c --- */
+/* An mbarrier at `offset` of a block's shared memory. Its state lies in the 64 bits of shared memory, in sim's own
+ * layout; its clock beside the block. */
+sim_next sim_mbarrier_complete_tx(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t bytes);
+bool sim_barriers_init(sim_block *block);
+void sim_barriers_end(sim_block *block);
+bool sim_cluster_barrier_init(sim_cluster *cluster);
+void sim_cluster_barrier_end(sim_cluster *cluster);
+void sim_barriers_warp_exited(sim_warp *warp, uint32_t lanes); /* a barrier may be complete without them */
+/* One line on what a waiting split waits for ("bar.sync 1: 64 of 128 threads", "mbarrier at shared+0x40, phase 1: 1
+ * arrival and 512 bytes missing"). */
+void sim_barrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t mask, char *text, size_t size);
+
+/* --- counters.c --- */
+void sim_count_global(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access);
+/* Extra rounds of one warp access to shared memory: 32 banks of 4 bytes; 8-byte accesses by half warps, 16-byte ones by
+ * quarter warps; lanes that read the same word share it. */
+void sim_count_shared(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access);
+void sim_counters_add(sim_counters *into, const sim_counters *from);
+
+#endif
