@@ -45,11 +45,12 @@ typedef struct sim_split {
 
 struct sim_warp {
     sim_block *block;
-    uint32_t id, live;   /* number in the block; lanes that have not exited */
-    uint8_t *file;       /* registers, constants, special registers; see ptx_operand */
-    uint32_t *defined;   /* a register's lanes that hold a value; [0] is all ones */
-    uint32_t *in_flight; /* lanes of registers that an unfinished wgmma owns (they are also undefined) */
-    uint8_t *local;      /* lane l's local memory at l * function->local_bytes */
+    uint32_t id, live;       /* number in the block; lanes that have not exited */
+    uint8_t *file;           /* registers, constants, special registers; see ptx_operand */
+    uint32_t *defined;       /* a register's lanes that hold a value; [0] is all ones */
+    uint32_t *in_flight;     /* lanes of registers that an unfinished wgmma owns (they are also undefined) */
+    uint8_t *local;          /* lane l's local memory at l * function->local_bytes */
+    uint32_t *local_defined; /* a bit a byte of `local`; NULL: not checked */
     sim_split split[PTX_LANES];
     uint32_t split_count, current; /* the split that runs */
     uint32_t registers_kept;       /* setmaxnreg */
@@ -77,7 +78,9 @@ struct sim_cluster {
     uint64_t events;  /* counts whatever may let a waiting split go on */
     sim_block *block; /* block_count of them, by rank */
     struct sim_cluster_barrier *barrier;
-    sim_async *pending; /* async.c: issued, not performed */
+    uint64_t async_issued; /* async.c: numbers the operations */
+    uint64_t async_now,
+        async_due; /* SIM_SEEDED: instructions so far, and at which one the next operation is performed */
     uint64_t random;
 };
 
@@ -151,6 +154,15 @@ static inline uint32_t *sim_pred(const sim_warp *w, uint32_t slot)
     for (uint32_t lane##_rest = (mask), lane = 0; lane##_rest && (lane = (uint32_t)__builtin_ctz(lane##_rest), true);  \
          lane##_rest &= lane##_rest - 1)
 
+/* SIM_SEEDED: the next random number of the cluster (splitmix64, Steele, Lea and Flood 2014). */
+static inline uint64_t sim_random(sim_cluster *cluster)
+{
+    uint64_t x = cluster->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
 /* --- run.c, warp.c --- */
 void sim_wake(sim_cluster *cluster); /* something happened that a waiting split may wait for */
 /* Lanes `mask` of the current split go to `target`, the others of it to the next instruction. Handler returns
@@ -164,7 +176,14 @@ sim_next sim_warp_run(sim_warp *warp, uint32_t budget);
 sim_next sim_converge(sim_warp *warp, const ptx_insn *insn, uint32_t mask, uint32_t wanted);
 
 /* --- memory.c --- */
-typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 3 } sim_access;
+/* Strong ones (.relaxed, .acquire, .release, .volatile) and atomics don't race among each other. */
+typedef enum sim_access {
+    SIM_READ = 1,
+    SIM_WRITE = 2,
+    SIM_ATOMIC = 3,
+    SIM_STRONG_READ = 5,
+    SIM_STRONG_WRITE = 6
+} sim_access;
 /* Host pointer for `size` bytes at `address` of `space` for one lane, after checks of bounds and alignment (`size`), or
  * NULL after sim_fault_at(). Does no accounting. For shared addresses *owner is the block that it lies in and *offset
  * its byte there (from 0). `owner` may be NULL where the caller does not care. */
@@ -174,6 +193,9 @@ uint8_t *sim_reach(sim_warp *warp, const ptx_insn *insn, uint32_t lane, ptx_spac
  * address[lane], `size` bytes a lane. Fills host[lane]. SIM_NEXT or SIM_FAULT. */
 sim_next sim_reach_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, ptx_space space, const uint64_t *address,
                         uint32_t size, sim_access access, uint8_t **host);
+/* The same; where the lanes lie one after another, *row is the first one's byte and host[] is left alone; else NULL. */
+sim_next sim_reach_row(sim_warp *warp, const ptx_insn *insn, uint32_t mask, ptx_space space, const uint64_t *address,
+                       uint32_t size, sim_access access, uint8_t **host, uint8_t **row);
 /* Addresses of an operand for each lane (bind_address): base slot, 64-bit lanes or not, and the offset. */
 void sim_addresses(const sim_warp *warp, uint32_t slot, bool wide, int64_t offset, uint64_t *address);
 /* Read or write by an asynchronous agent (TMA, cp.async, wgmma) of `size` bytes of a block's shared memory at `offset`
@@ -198,6 +220,9 @@ void sim_proxy_fence(sim_warp *warp); /* fence.proxy.async of the current lanes 
 /* Generic access of one lane; SIM_FAULT after a race. */
 sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner, uint32_t offset,
                          uint32_t size, sim_access access);
+/* The same for the lanes of one instruction, at offset[lane] of *owner[lane]: they are one access, not several. */
+sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
+                       const uint32_t *offset, uint32_t size, sim_access access);
 bool sim_race_init(sim_cluster *cluster);
 void sim_race_end(sim_cluster *cluster);
 
@@ -223,34 +248,58 @@ sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uin
 
 /* --- async.c ---
  * An operation is queued when it is issued and performed once, at a time that options.timing decides: at once (eager),
- * when somebody's wait can only be satisfied by it (late), or at a random time in between (seeded). It is never
- * performed before operations that it must follow (wgmma of one warpgroup, in order). */
-typedef enum sim_async_kind { SIM_CP_ASYNC, SIM_BULK_LOAD, SIM_BULK_STORE, SIM_WGMMA } sim_async_kind;
+ * when somebody's wait can only be satisfied by it (late), or at a random time in between (seeded). Its issuer learns
+ * of it by waiting for its group (cp.async, bulk stores, wgmma: kept until then, performed or not), others by the
+ * mbarrier that it completes on. */
+typedef enum sim_async_kind { SIM_CP_ASYNC, SIM_BULK_LOAD, SIM_BULK_STORE, SIM_WGMMA, SIM_ASYNC_KINDS } sim_async_kind;
 struct sim_async {
-    sim_async *next; /* in sim_cluster.pending, in order of issue */
+    sim_async *next; /* of its kind in its warp, in order of issue */
     sim_async_kind kind;
     sim_agent agent;
-    uint64_t group; /* of its kind in its warp (cp.async and bulk: in its lane): counts up with each commit */
-    bool committed, performed;
-    sim_next (*perform)(sim_async *op); /* does the reads and the writes; then what completes (mbarrier, clocks) */
-    void (*free)(sim_async *op);        /* NULL: free() is enough */
+    uint32_t lanes;       /* issuers that have not waited for its group; 0: it completes on an mbarrier */
+    uint32_t follows;     /* issuers whose earlier operations of this kind come first (wgmma: all) */
+    uint32_t blocks;      /* a bit a rank: whose shared memory it uses, which may not end before */
+    uint64_t group;       /* set by issue; one number for all of `lanes`, see sim_async_alike */
+    uint64_t number, due; /* async.c */
+    bool read_done, performed;
+    sim_next (*read)(sim_async *op);     /* bulk stores: the reads alone, which may be waited for alone; else NULL */
+    sim_next (*perform)(sim_async *op);  /* (reads if !read_done) and writes; then what completes on an mbarrier */
+    sim_next (*complete)(sim_async *op); /* the issuer has waited for it; NULL: sim_agent_complete_warp */
+    void (*free)(sim_async *op);         /* what it owns besides agent and itself; NULL: nothing */
 };
-/* Takes `op` (malloced, zeroed but for the fields of its owner). May perform it at once. */
+/* Takes `op` (calloced). May perform it at once. */
 sim_next sim_async_issue(sim_async *op);
-/* Perform pending operations that match: all of `kind` by `warp` (and `lane`, or -1) in groups below `group`. */
-sim_next sim_async_drain(sim_warp *warp, sim_async_kind kind, int lane, uint64_t group);
-/* Nothing in the cluster can go on: perform one pending operation (late timing) and return true; false: none is
- * pending. */
+/* Lanes of `mask` that are in the same open group as its first one: one operation can be issued for them. */
+uint32_t sim_async_alike(const sim_warp *warp, sim_async_kind kind, uint32_t mask);
+/* The open group of each lane is closed, and a new one opened. wgmma: mask of all lanes. */
+void sim_async_commit(sim_warp *warp, sim_async_kind kind, uint32_t mask);
+/* Until at most `keep` committed groups are pending: performs the others and completes them. reads_only:
+ * wait_group.read. */
+sim_next sim_async_wait(sim_warp *warp, sim_async_kind kind, uint32_t mask, uint64_t keep, bool reads_only);
+/* Nothing in the cluster can go on (all wait, or only poll): perform one pending operation that completes on an
+ * mbarrier and return true with *result; false: none is pending. */
 bool sim_async_advance(sim_cluster *cluster, sim_next *result);
 /* Once an instruction: seeded timing may perform something. */
-sim_next sim_async_tick(sim_cluster *cluster);
+sim_next sim_async_perform_due(sim_cluster *cluster);
+static inline sim_next sim_async_tick(sim_cluster *cluster)
+{
+    return ++cluster->async_now < cluster->async_due ? SIM_NEXT : sim_async_perform_due(cluster);
+}
+/* The last warp of a block has ended: stores are finished; a fault if an operation would still use its shared memory.
+ */
+sim_next sim_async_block_ends(sim_block *block);
 bool sim_async_init(sim_warp *warp);
-void sim_async_end(sim_warp *warp); /* faults are reported by run.c: a block may not end with bulk loads pending */
+void sim_async_end(sim_warp *warp); /* when the cluster goes: frees */
 
 /* --- barrier.c --- */
 /* An mbarrier at `offset` of a block's shared memory. Its state lies in the 64 bits of shared memory, in sim's own
  * layout; its clock beside the block. */
 sim_next sim_mbarrier_complete_tx(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t bytes);
+/* cp.async.mbarrier.arrive: one more arrival is expected in this phase (without .noinc, at its issue); the agent
+ * arrives. What other agents did becomes visible with it by complete_tx of 0 bytes. */
+sim_next sim_mbarrier_expect_arrival(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
+                                     uint32_t offset);
+sim_next sim_mbarrier_arrive_agent(sim_agent *agent, sim_block *owner, uint32_t offset);
 bool sim_barriers_init(sim_block *block);
 void sim_barriers_end(sim_block *block);
 bool sim_cluster_barrier_init(sim_cluster *cluster);
