@@ -149,7 +149,7 @@ for backend in cuda opencl vulkan; do
     if [ $backend = cuda ]; then box=240; fi # the card is what this is about
     if [ -e "$build/tests/CTestTestfile.cmake" ]; then
         step "tests $backend" $box "$results/tests-$backend.log" ctest --test-dir "$build" --no-tests=error \
-            --output-on-failure --no-label-summary --timeout 60 -R "[.]$backend([.]|\$)" # not .cuda_fake
+            --output-on-failure --no-label-summary --timeout 60 -R "[.]$backend([.]|\$)" # not .cuda_sim
     fi
     unset HAL_BACKEND
 done

@@ -1,5 +1,5 @@
 /* driver.h - the part of the CUDA driver's ABI that the backend uses, declared here so that building needs no toolkit.
- * tests/cuda_fake/abi_check.c compares it with cuda.h where there is one. */
+ * tests/cuda_sim/backend/abi_check.c compares it with cuda.h where there is one. */
 #ifndef HAL_CUDA_DRIVER_H
 #define HAL_CUDA_DRIVER_H
 

@@ -254,9 +254,9 @@ int conf_child_lost_driver(void)
 static void lost_by_the_driver(void **state)
 {
     (void)state;
-    if (strcmp(hal_device_get_info(conf_device)->name, "Fake H100") != 0)
+    if (strncmp(hal_device_get_info(conf_device)->name, "Simulated ", 10) != 0)
         SKIP("needs the stand-in for the CUDA driver");
-    static const char *const environment[] = {"HAL_FAKE_CUDA_FAIL=cuMemcpyAsync:2:700", "HAL_FAKE_CUDA_REPORT=1", NULL};
+    static const char *const environment[] = {"HAL_CUDA_SIM_FAIL=cuMemcpyAsync:2:700", "HAL_CUDA_SIM_REPORT=1", NULL};
     char text[4096];
     int status = conf_run_self("lost_driver", environment, text, sizeof text);
     if (status != 0 || strstr(text, "HAL_ERROR_DEVICE_LOST, released 1") == NULL ||

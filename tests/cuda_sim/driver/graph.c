@@ -1,66 +1,66 @@
-/* fake_graph.c - the fake driver's graphs: nodes and edges, instantiation by copy, updates with the documented limits.
+/* graph.c - the stand-in driver's graphs: nodes and edges, instantiation by copy, updates with the documented limits.
  */
-#include "fake.h"
+#include "drv.h"
 
 /* -- graphs -------------------------------------------------------------------------------------------------------- */
 
 nv_result cuGraphCreate(nv_graph *out, unsigned int flags)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
     if (flags)
-        return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "cuGraphCreate: flags %u", flags));
-    fake_graph *graph = fake_new(sizeof *graph, FAKE_GRAPH, fake_current());
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "cuGraphCreate: flags %u", flags));
+    drv_graph *graph = drv_new(sizeof *graph, DRV_GRAPH, drv_current());
     *out = (nv_graph)graph;
-    return fake_leave(NV_SUCCESS);
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuGraphDestroy(nv_graph handle)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    fake_graph *graph = (fake_graph *)handle;
-    nv_result result = fake_check(graph, FAKE_GRAPH, __func__);
+    DRV_ENTER(DRV_NEEDS_INIT);
+    drv_graph *graph = (drv_graph *)handle;
+    nv_result result = drv_check(graph, DRV_GRAPH, __func__);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
+        return drv_leave(result);
     for (uint32_t i = 0; i < graph->count; i++) {
         free(graph->nodes[i]->deps);
         graph->nodes[i]->deps = NULL;
-        fake_bury(&graph->nodes[i]->object);
+        drv_bury(&graph->nodes[i]->object);
     }
     free(graph->nodes);
     graph->nodes = NULL;
-    fake_bury(&graph->object);
-    return fake_leave(NV_SUCCESS);
+    drv_bury(&graph->object);
+    return drv_leave(NV_SUCCESS);
 }
 
 /* The nodes that `node` waits for: live, of this graph, each once. */
-static nv_result take_deps(fake_node *node, const nv_node *deps, size_t count)
+static nv_result take_deps(drv_node *node, const nv_node *deps, size_t count)
 {
     node->deps = calloc(count + 1, sizeof *node->deps);
     if (!node->deps)
         abort();
     for (size_t i = 0; i < count; i++) {
-        const fake_node *dep = (const fake_node *)deps[i];
-        nv_result result = fake_check(dep, FAKE_NODE, "a dependency");
+        const drv_node *dep = (const drv_node *)deps[i];
+        nv_result result = drv_check(dep, DRV_NODE, "a dependency");
         if (result != NV_SUCCESS)
             return result;
         if (dep->graph != node->graph)
-            return fake_misuse(NV_ERROR_INVALID_VALUE, "a dependency is a node of another graph");
+            return drv_misuse(NV_ERROR_INVALID_VALUE, "a dependency is a node of another graph");
         for (size_t j = 0; j < i; j++)
             if (node->deps[j] == dep->index)
-                return fake_misuse(NV_ERROR_INVALID_VALUE, "a dependency is named twice");
+                return drv_misuse(NV_ERROR_INVALID_VALUE, "a dependency is named twice");
         node->deps[i] = dep->index;
     }
     node->dep_count = (uint32_t)count;
     return NV_SUCCESS;
 }
 
-static nv_result add_node(nv_node *out, nv_graph handle, const nv_node *deps, size_t dep_count, const fake_work *work)
+static nv_result add_node(nv_node *out, nv_graph handle, const nv_node *deps, size_t dep_count, const drv_work *work)
 {
-    fake_graph *graph = (fake_graph *)handle;
-    nv_result result = fake_check(graph, FAKE_GRAPH, "adding a node");
+    drv_graph *graph = (drv_graph *)handle;
+    nv_result result = drv_check(graph, DRV_GRAPH, "adding a node");
     if (result != NV_SUCCESS)
         return result;
-    fake_node *node = fake_new(sizeof *node, FAKE_NODE, fake_current());
+    drv_node *node = drv_new(sizeof *node, DRV_NODE, drv_current());
     node->graph = graph;
     node->index = graph->count;
     node->work = *work;
@@ -68,12 +68,12 @@ static nv_result add_node(nv_node *out, nv_graph handle, const nv_node *deps, si
     if (result != NV_SUCCESS) {
         free(node->deps);
         node->deps = NULL;
-        fake_bury(&node->object);
+        drv_bury(&node->object);
         return result;
     }
     if (graph->count == graph->capacity) {
         graph->capacity = 2 * graph->capacity + 16;
-        graph->nodes = realloc(graph->nodes, graph->capacity * sizeof(fake_node *));
+        graph->nodes = realloc(graph->nodes, graph->capacity * sizeof(drv_node *));
         if (!graph->nodes)
             abort();
     }
@@ -84,79 +84,79 @@ static nv_result add_node(nv_node *out, nv_graph handle, const nv_node *deps, si
 
 /* -- what nodes do ------------------------------------------------------------------------------------------------- */
 
-static nv_result take_kernel(fake_work *work, const nv_kernel_node *params)
+static nv_result take_kernel(drv_work *work, const nv_kernel_node *params)
 {
     if (params->extra || params->kern)
-        return fake_misuse(NV_ERROR_INVALID_VALUE, "a kernel node with extra or kern");
-    return fake_work_launch(work, params->func, params->grid, params->block, params->shared_bytes, params->params);
+        return drv_misuse(NV_ERROR_INVALID_VALUE, "a kernel node with extra or kern");
+    return drv_work_launch(work, params->func, params->grid, params->block, params->shared_bytes, params->params);
 }
 
 static nv_result check_context(nv_context context)
 {
-    return (fake_context *)context == fake_current()
+    return (drv_context *)context == drv_current()
                ? NV_SUCCESS
-               : fake_misuse(NV_ERROR_INVALID_CONTEXT, "a node for another context than the current one");
+               : drv_misuse(NV_ERROR_INVALID_CONTEXT, "a node for another context than the current one");
 }
 
-static nv_result take_copy(fake_work *work, const nv_memcpy3d *params)
+static nv_result take_copy(drv_work *work, const nv_memcpy3d *params)
 {
     if (params->src_type != NV_MEMORYTYPE_UNIFIED || params->dst_type != NV_MEMORYTYPE_UNIFIED || params->height != 1 ||
         params->depth != 1 || params->reserved0 || params->reserved1)
-        return fake_misuse(NV_ERROR_INVALID_VALUE, "a copy node that is not a line between unified addresses");
-    return fake_work_copy(work, params->dst_device + params->dst_x, params->src_device + params->src_x, params->width,
-                          "a copy node");
+        return drv_misuse(NV_ERROR_INVALID_VALUE, "a copy node that is not a line between unified addresses");
+    return drv_work_copy(work, params->dst_device + params->dst_x, params->src_device + params->src_x, params->width,
+                         "a copy node");
 }
 
-static nv_result take_fill(fake_work *work, const nv_memset_node *params)
+static nv_result take_fill(drv_work *work, const nv_memset_node *params)
 {
     if (params->height != 1)
-        return fake_misuse(NV_ERROR_INVALID_VALUE, "a fill node of height %zu", params->height);
-    return fake_work_fill(work, params->dst, params->value, params->element_size, params->width, "a fill node");
+        return drv_misuse(NV_ERROR_INVALID_VALUE, "a fill node of height %zu", params->height);
+    return drv_work_fill(work, params->dst, params->value, params->element_size, params->width, "a fill node");
 }
 
 nv_result cuGraphAddKernelNode_v2(nv_node *node, nv_graph graph, const nv_node *deps, size_t dep_count,
                                   const nv_kernel_node *params)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work work;
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work work;
     nv_result result = take_kernel(&work, params);
-    return fake_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
+    return drv_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
 }
 
 nv_result cuGraphAddMemcpyNode(nv_node *node, nv_graph graph, const nv_node *deps, size_t dep_count,
                                const nv_memcpy3d *params, nv_context context)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work work;
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work work;
     nv_result result = check_context(context);
     if (result == NV_SUCCESS)
         result = take_copy(&work, params);
-    return fake_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
+    return drv_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
 }
 
 nv_result cuGraphAddMemsetNode(nv_node *node, nv_graph graph, const nv_node *deps, size_t dep_count,
                                const nv_memset_node *params, nv_context context)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work work;
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work work;
     nv_result result = check_context(context);
     if (result == NV_SUCCESS)
         result = take_fill(&work, params);
-    return fake_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
+    return drv_leave(result ? result : add_node(node, graph, deps, dep_count, &work));
 }
 
 nv_result cuGraphAddEmptyNode(nv_node *node, nv_graph graph, const nv_node *deps, size_t dep_count)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    const fake_work work = {.kind = FAKE_NOTHING};
-    return fake_leave(add_node(node, graph, deps, dep_count, &work));
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    const drv_work work = {.kind = DRV_NOTHING};
+    return drv_leave(add_node(node, graph, deps, dep_count, &work));
 }
 
 /* -- executable graphs --------------------------------------------------------------------------------------------- */
 
-static fake_body *body_new(uint32_t count, uint32_t dep_count)
+static drv_body *body_new(uint32_t count, uint32_t dep_count)
 {
-    fake_body *body = calloc(1, sizeof *body);
+    drv_body *body = calloc(1, sizeof *body);
     if (!body)
         abort();
     body->refs = 1;
@@ -169,14 +169,14 @@ static fake_body *body_new(uint32_t count, uint32_t dep_count)
     return body;
 }
 
-static fake_body *body_of(const fake_graph *graph)
+static drv_body *body_of(const drv_graph *graph)
 {
     uint32_t deps = 0;
     for (uint32_t i = 0; i < graph->count; i++)
         deps += graph->nodes[i]->dep_count;
-    fake_body *body = body_new(graph->count, deps);
+    drv_body *body = body_new(graph->count, deps);
     for (uint32_t i = 0; i < graph->count; i++) {
-        const fake_node *node = graph->nodes[i];
+        const drv_node *node = graph->nodes[i];
         body->work[i] = node->work;
         body->dep_start[i + 1] = body->dep_start[i] + node->dep_count;
         memcpy(body->deps + body->dep_start[i], node->deps, node->dep_count * sizeof *node->deps);
@@ -184,7 +184,7 @@ static fake_body *body_of(const fake_graph *graph)
     return body;
 }
 
-void fake_body_drop(fake_body *body)
+void drv_body_drop(drv_body *body)
 {
     if (!body || --body->refs > 0)
         return;
@@ -194,7 +194,7 @@ void fake_body_drop(fake_body *body)
     free(body);
 }
 
-static bool is_ready(const fake_body *body, uint32_t index, const bool *done)
+static bool is_ready(const drv_body *body, uint32_t index, const bool *done)
 {
     for (uint32_t i = body->dep_start[index]; i < body->dep_start[index + 1]; i++)
         if (!done[body->deps[i]])
@@ -204,7 +204,7 @@ static bool is_ready(const fake_body *body, uint32_t index, const bool *done)
 
 /* Of the nodes that may run, always the last: what works only in recorded order, for want of an edge, comes out wrong.
  */
-nv_result fake_body_run(const fake_body *body)
+nv_result drv_body_run(const drv_body *body)
 {
     bool *done = calloc(body->count + 1u, sizeof *done);
     nv_result result = done ? NV_SUCCESS : NV_ERROR_OUT_OF_MEMORY;
@@ -213,7 +213,7 @@ nv_result fake_body_run(const fake_body *body)
         while (next-- > 0)
             if (!done[next] && is_ready(body, next, done))
                 break;
-        result = fake_work_run(&body->work[next]);
+        result = drv_work_run(&body->work[next]);
         done[next] = true;
     }
     free(done);
@@ -222,51 +222,51 @@ nv_result fake_body_run(const fake_body *body)
 
 nv_result cuGraphInstantiateWithFlags(nv_graph_exec *out, nv_graph handle, unsigned long long flags)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_graph *graph = (fake_graph *)handle;
-    nv_result result = fake_check(graph, FAKE_GRAPH, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_graph *graph = (drv_graph *)handle;
+    nv_result result = drv_check(graph, DRV_GRAPH, __func__);
     if (result == NV_SUCCESS && flags)
-        result = fake_misuse(NV_ERROR_INVALID_VALUE, "cuGraphInstantiateWithFlags: flags %llu", flags);
+        result = drv_misuse(NV_ERROR_INVALID_VALUE, "cuGraphInstantiateWithFlags: flags %llu", flags);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
-    fake_exec *exec = fake_new(sizeof *exec, FAKE_EXEC, fake_current());
+        return drv_leave(result);
+    drv_exec *exec = drv_new(sizeof *exec, DRV_EXEC, drv_current());
     exec->graph = graph;
     exec->body = body_of(graph);
     *out = (nv_graph_exec)exec;
-    return fake_leave(NV_SUCCESS);
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuGraphExecDestroy(nv_graph_exec handle)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    fake_exec *exec = (fake_exec *)handle;
-    nv_result result = fake_check(exec, FAKE_EXEC, __func__);
+    DRV_ENTER(DRV_NEEDS_INIT);
+    drv_exec *exec = (drv_exec *)handle;
+    nv_result result = drv_check(exec, DRV_EXEC, __func__);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
-    fake_body_drop(exec->body); /* launches in flight have their own reference */
-    fake_marker_drop(exec->last);
-    fake_bury(&exec->object);
-    return fake_leave(NV_SUCCESS);
+        return drv_leave(result);
+    drv_body_drop(exec->body); /* launches in flight have their own reference */
+    drv_marker_drop(exec->last);
+    drv_bury(&exec->object);
+    return drv_leave(NV_SUCCESS);
 }
 
 /* The work of a node in the executable graph, not shared with a launch in flight. */
-static nv_result writable(fake_exec *exec, nv_node handle, fake_work_kind kind, fake_work **work)
+static nv_result writable(drv_exec *exec, nv_node handle, drv_work_kind kind, drv_work **work)
 {
-    const fake_node *node = (const fake_node *)handle;
-    nv_result result = fake_check(exec, FAKE_EXEC, "setting a node");
+    const drv_node *node = (const drv_node *)handle;
+    nv_result result = drv_check(exec, DRV_EXEC, "setting a node");
     if (result == NV_SUCCESS)
-        result = fake_check(node, FAKE_NODE, "setting a node");
+        result = drv_check(node, DRV_NODE, "setting a node");
     if (result != NV_SUCCESS)
         return result;
     if (node->graph != exec->graph || node->work.kind != kind)
-        return fake_misuse(NV_ERROR_INVALID_VALUE, "setting a node of another graph or kind");
+        return drv_misuse(NV_ERROR_INVALID_VALUE, "setting a node of another graph or kind");
     if (exec->body->refs > 1) {
-        const fake_body *old = exec->body;
-        fake_body *copy = body_new(old->count, old->dep_start[old->count]);
+        const drv_body *old = exec->body;
+        drv_body *copy = body_new(old->count, old->dep_start[old->count]);
         memcpy(copy->work, old->work, old->count * sizeof *old->work);
         memcpy(copy->dep_start, old->dep_start, (old->count + 1u) * sizeof *old->dep_start);
         memcpy(copy->deps, old->deps, old->dep_start[old->count] * sizeof *old->deps);
-        fake_body_drop(exec->body);
+        drv_body_drop(exec->body);
         exec->body = copy;
     }
     *work = &exec->body->work[node->index];
@@ -275,28 +275,28 @@ static nv_result writable(fake_exec *exec, nv_node handle, fake_work_kind kind, 
 
 static bool same_memory(const void *a, const void *b)
 {
-    const fake_allocation *first = fake_find(a, 1), *second = fake_find(b, 1);
+    const drv_allocation *first = drv_find(a, 1), *second = drv_find(b, 1);
     return first && second && first->kind == second->kind;
 }
 
 nv_result cuGraphExecKernelNodeSetParams_v2(nv_graph_exec exec, nv_node node, const nv_kernel_node *params)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
-    nv_result result = writable((fake_exec *)exec, node, FAKE_LAUNCH, &old);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work *old = NULL, work = {.kind = DRV_NOTHING};
+    nv_result result = writable((drv_exec *)exec, node, DRV_LAUNCH, &old);
     if (result == NV_SUCCESS)
         result = take_kernel(&work, params);
     if (result == NV_SUCCESS && old)
         *old = work;
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuGraphExecMemcpyNodeSetParams(nv_graph_exec exec, nv_node node, const nv_memcpy3d *params,
                                          nv_context context)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
-    nv_result result = writable((fake_exec *)exec, node, FAKE_COPY, &old);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work *old = NULL, work = {.kind = DRV_NOTHING};
+    nv_result result = writable((drv_exec *)exec, node, DRV_COPY, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);
     if (result == NV_SUCCESS)
@@ -307,15 +307,15 @@ nv_result cuGraphExecMemcpyNodeSetParams(nv_graph_exec exec, nv_node node, const
         result = NV_ERROR_INVALID_VALUE;
     if (result == NV_SUCCESS && old)
         *old = work;
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuGraphExecMemsetNodeSetParams(nv_graph_exec exec, nv_node node, const nv_memset_node *params,
                                          nv_context context)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_work *old = NULL, work = {.kind = FAKE_NOTHING};
-    nv_result result = writable((fake_exec *)exec, node, FAKE_FILL, &old);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_work *old = NULL, work = {.kind = DRV_NOTHING};
+    nv_result result = writable((drv_exec *)exec, node, DRV_FILL, &old);
     if (result == NV_SUCCESS)
         result = check_context(context);
     if (result == NV_SUCCESS)
@@ -327,24 +327,24 @@ nv_result cuGraphExecMemsetNodeSetParams(nv_graph_exec exec, nv_node node, const
         result = NV_ERROR_INVALID_VALUE;
     if (result == NV_SUCCESS && old)
         *old = work;
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuGraphLaunch(nv_graph_exec handle, nv_stream stream_handle)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_exec *exec = (fake_exec *)handle;
-    fake_stream *stream = (fake_stream *)stream_handle;
-    nv_result result = fake_check(exec, FAKE_EXEC, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_exec *exec = (drv_exec *)handle;
+    drv_stream *stream = (drv_stream *)stream_handle;
+    nv_result result = drv_check(exec, DRV_EXEC, __func__);
     if (result == NV_SUCCESS)
-        result = fake_check(stream, FAKE_STREAM, __func__);
+        result = drv_check(stream, DRV_STREAM, __func__);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
-    fake_op *op = fake_push(stream, FAKE_OP_GRAPH);
+        return drv_leave(result);
+    drv_op *op = drv_push(stream, DRV_OP_GRAPH);
     op->body = exec->body;
     op->body->refs++;
     op->wait = exec->last; /* behind earlier launches of the same executable graph */
-    exec->last = fake_marker_new();
-    op->signal = fake_marker_ref(exec->last);
-    return fake_leave(NV_SUCCESS);
+    exec->last = drv_marker_new();
+    op->signal = drv_marker_ref(exec->last);
+    return drv_leave(NV_SUCCESS);
 }

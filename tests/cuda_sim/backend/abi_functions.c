@@ -23,4 +23,4 @@
 
 #define NV_FUNCTION(name, params) CUresult CUDAAPI name params; /* NOLINT(bugprone-macro-parentheses) */
 #define NV_OPTIONAL(name, params) NV_FUNCTION(name, params)
-#include "../../backends/cuda/driver.def"
+#include "../../../backends/cuda/driver.def"

@@ -1,28 +1,28 @@
-/* fake_kernels.c - the conformance suite's kernels (tests/conformance/kernels/test_kernels.cu) in C. */
-#include "fake.h"
+/* kernels.c - the conformance suite's kernels (tests/conformance/kernels/test_kernels.cu) in C. */
+#include "drv.h"
 
 /* The spans come first, 8 bytes each, then the arguments. */
-static nv_ptr span(const fake_launch *launch, uint32_t index)
+static nv_ptr span(const drv_launch *launch, uint32_t index)
 {
     nv_ptr pointer;
     memcpy(&pointer, launch->params + 8 * (size_t)index, sizeof pointer);
     return pointer;
 }
 
-static void args(const fake_launch *launch, uint32_t spans, void *values, size_t size)
+static void args(const drv_launch *launch, uint32_t spans, void *values, size_t size)
 {
     memcpy(values, launch->params + 8 * (size_t)spans, size);
 }
 
 /* How many of n elements the grid covers: work-items past n do nothing, elements past the grid are not touched. */
-static uint32_t covered(const fake_launch *launch, uint32_t n)
+static uint32_t covered(const drv_launch *launch, uint32_t n)
 {
     uint64_t items = (uint64_t)launch->grid[0] * launch->block[0];
     return items < n ? (uint32_t)items : n;
 }
 
 /* Memory of n elements of 4 bytes; NULL with *result set if it is not there. n = 0 touches nothing. */
-static void *elements(const fake_launch *launch, uint32_t index, uint32_t n, nv_result *result)
+static void *elements(const drv_launch *launch, uint32_t index, uint32_t n, nv_result *result)
 {
     static uint32_t none[1];
     nv_ptr pointer = span(launch, index);
@@ -32,13 +32,13 @@ static void *elements(const fake_launch *launch, uint32_t index, uint32_t n, nv_
         *result = NV_ERROR_MISALIGNED_ADDRESS;
         return NULL;
     }
-    void *memory = fake_reach(pointer, 4ull * n);
+    void *memory = drv_reach(pointer, 4ull * n);
     if (!memory)
         *result = NV_ERROR_ILLEGAL_ADDRESS;
     return memory;
 }
 
-static nv_result fill_index(const fake_launch *launch)
+static nv_result fill_index(const drv_launch *launch)
 {
     struct {
         uint32_t n, base;
@@ -52,7 +52,7 @@ static nv_result fill_index(const fake_launch *launch)
     return result;
 }
 
-static nv_result add_f32(const fake_launch *launch)
+static nv_result add_f32(const drv_launch *launch)
 {
     uint32_t n;
     nv_result result = NV_SUCCESS;
@@ -65,7 +65,7 @@ static nv_result add_f32(const fake_launch *launch)
     return result;
 }
 
-static nv_result scale_u32(const fake_launch *launch)
+static nv_result scale_u32(const drv_launch *launch)
 {
     struct {
         uint32_t n, mul, add;
@@ -79,7 +79,7 @@ static nv_result scale_u32(const fake_launch *launch)
     return result;
 }
 
-static nv_result copy_u32(const fake_launch *launch)
+static nv_result copy_u32(const drv_launch *launch)
 {
     uint32_t n;
     nv_result result = NV_SUCCESS;
@@ -92,7 +92,7 @@ static nv_result copy_u32(const fake_launch *launch)
     return result;
 }
 
-static nv_result spin(const fake_launch *launch)
+static nv_result spin(const drv_launch *launch)
 {
     uint32_t iterations;
     nv_result result = NV_SUCCESS;
@@ -113,20 +113,20 @@ struct mark_args {
     uint32_t gx, gy, gz, base[3];
 };
 
-static nv_result mark_row(const fake_launch *launch, const struct mark_args *a, uint64_t y, uint64_t z)
+static nv_result mark_row(const drv_launch *launch, const struct mark_args *a, uint64_t y, uint64_t z)
 {
     uint64_t first = a->base[0], count = launch->grid[0];
     if (y >= a->gy || z >= a->gz || first >= a->gx)
         return NV_SUCCESS;
     count = count < a->gx - first ? count : a->gx - first;
     nv_ptr row = span(launch, 0) + 4 * ((z * a->gy + y) * a->gx + first);
-    uint32_t *out = fake_reach(row, 4 * count);
+    uint32_t *out = drv_reach(row, 4 * count);
     for (uint64_t x = 0; out && x < count; x++)
         out[x] += 1;
     return out ? NV_SUCCESS : NV_ERROR_ILLEGAL_ADDRESS;
 }
 
-static nv_result group_mark(const fake_launch *launch)
+static nv_result group_mark(const drv_launch *launch)
 {
     struct mark_args a;
     nv_result result = NV_SUCCESS;
@@ -137,7 +137,7 @@ static nv_result group_mark(const fake_launch *launch)
     return result;
 }
 
-static nv_result fill_value(const fake_launch *launch, uint32_t value)
+static nv_result fill_value(const drv_launch *launch, uint32_t value)
 {
     uint32_t n;
     nv_result result = NV_SUCCESS;
@@ -149,16 +149,16 @@ static nv_result fill_value(const fake_launch *launch, uint32_t value)
     return result;
 }
 
-static nv_result fill_const_3_5(const fake_launch *launch)
+static nv_result fill_const_3_5(const drv_launch *launch)
 {
     return fill_value(launch, 3005);
 }
-static nv_result fill_const_7_11(const fake_launch *launch)
+static nv_result fill_const_7_11(const drv_launch *launch)
 {
     return fill_value(launch, 7011);
 }
 
-static const fake_kernel kernels[] = {
+static const drv_kernel kernels[] = {
     {"fill_index", 1, 8, fill_index},
     {"fill_index_off", 1, 8, fill_index},
     {"add_f32", 3, 4, add_f32},
@@ -173,7 +173,7 @@ static const fake_kernel kernels[] = {
     {"fill_const__7_11", 1, 4, fill_const_7_11},
 };
 
-const fake_kernel *fake_kernel_find(const char *name)
+const drv_kernel *drv_kernel_find(const char *name)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].name, name) == 0)

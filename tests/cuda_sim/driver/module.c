@@ -1,10 +1,10 @@
-/* fake_module.c - the fake driver's modules: entries and their parameters from PTX text, entry names from a cubin. */
-#include "fake.h"
+/* module.c - the stand-in driver's modules: entries and their parameters from PTX text, entry names from a cubin. */
+#include "drv.h"
 
 #include <ctype.h>
 #include <elf.h>
 
-#define FAKE_CAPABILITY 90
+#define DRV_CAPABILITY 90
 
 /* -- PTX ----------------------------------------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static size_t type_size(const char *type)
 }
 
 /* One ".param ..." declaration, [text, end): .param .u64 .ptr .global .align 1 name, .param .align 4 .b8 name[12] */
-static bool add_param(fake_function *function, const char *text, const char *end)
+static bool add_param(drv_function *function, const char *text, const char *end)
 {
     size_t size = 0, align = 0, count = 1;
     while (text < end) {
@@ -42,20 +42,20 @@ static bool add_param(fake_function *function, const char *text, const char *end
         }
     }
     uint32_t index = function->param_count;
-    if (size == 0 || index == FAKE_MAX_PARAMS)
+    if (size == 0 || index == DRV_MAX_PARAMS)
         return false;
     size_t offset = index ? function->param_offset[index - 1] + function->param_size[index - 1] : 0;
     align = size > align ? size : align;
     function->param_offset[index] = (offset + align - 1) / align * align;
     function->param_size[index] = size * count;
     function->param_count++;
-    return function->param_offset[index] + size * count <= FAKE_MAX_PARAM_BYTES;
+    return function->param_offset[index] + size * count <= DRV_MAX_PARAM_BYTES;
 }
 
-static fake_function *add_function(fake_module *module, const char *name)
+static drv_function *add_function(drv_module *module, const char *name)
 {
-    fake_function *function = fake_new(sizeof *function, FAKE_FUNCTION, fake_current());
-    const fake_kernel *kernel = fake_kernel_find(name);
+    drv_function *function = drv_new(sizeof *function, DRV_FUNCTION, drv_current());
+    const drv_kernel *kernel = drv_kernel_find(name);
     snprintf(function->name, sizeof function->name, "%s", name);
     function->max_threads = 1024;
     function->max_dynamic_shared = 48 * 1024;
@@ -66,13 +66,13 @@ static fake_function *add_function(fake_module *module, const char *name)
 }
 
 /* An entry, after ".entry". Returns what follows, or NULL. */
-static const char *parse_entry(fake_module *module, const char *text)
+static const char *parse_entry(drv_module *module, const char *text)
 {
     char name[128];
     int used = 0;
     if (sscanf(text, " %127[A-Za-z0-9_$]%n", name, &used) != 1)
         return NULL;
-    fake_function *function = add_function(module, name);
+    drv_function *function = add_function(module, name);
     text += used;
     text += strspn(text, " \t\r\n");
     const char *body = strchr(text, '{');
@@ -96,11 +96,11 @@ static const char *parse_entry(fake_module *module, const char *text)
 static nv_result refuse(char *log, size_t size, nv_result result, const char *why)
 {
     if (log && size)
-        snprintf(log, size, "fake ptxas, line 1; fatal: %s\nfake ptxas: aborted", why);
+        snprintf(log, size, "cuda_sim, line 1; fatal: %s\ncuda_sim: aborted", why);
     return result;
 }
 
-static nv_result parse_ptx(fake_module *module, const char *text, char *log, size_t log_size)
+static nv_result parse_ptx(drv_module *module, const char *text, char *log, size_t log_size)
 {
     int major, minor, target, driver = 0;
     const char *version = strstr(text, ".version"), *arch = strstr(text, ".target sm_");
@@ -108,10 +108,10 @@ static nv_result parse_ptx(fake_module *module, const char *text, char *log, siz
         return refuse(log, log_size, NV_ERROR_INVALID_PTX, "Missing .version directive");
     if (!arch || sscanf(arch, ".target sm_%d", &target) != 1 || !strstr(text, ".address_size 64"))
         return refuse(log, log_size, NV_ERROR_INVALID_PTX, "Missing .target or .address_size directive");
-    driver = fake_version();
+    driver = drv_version();
     if (major > driver / 1000 - 4 || (major == driver / 1000 - 4 && minor > driver % 1000 / 10))
         return refuse(log, log_size, NV_ERROR_UNSUPPORTED_PTX_VERSION, "Unsupported .version");
-    if (target > FAKE_CAPABILITY)
+    if (target > DRV_CAPABILITY)
         return refuse(log, log_size, NV_ERROR_NO_BINARY_FOR_GPU, "The target is newer than the device");
     for (const char *entry = text; (entry = strstr(entry, ".entry")) != NULL;) {
         entry = parse_entry(module, entry + strlen(".entry"));
@@ -124,10 +124,10 @@ static nv_result parse_ptx(fake_module *module, const char *text, char *log, siz
 /* -- cubin --------------------------------------------------------------------------------------------------------- */
 
 /* A cubin's symbols name its kernels; their parameters are taken from the C functions of the same names. */
-static void add_symbol(fake_module *module, const char *name)
+static void add_symbol(drv_module *module, const char *name)
 {
-    const fake_kernel *kernel = fake_kernel_find(name);
-    fake_function *function = add_function(module, name);
+    const drv_kernel *kernel = drv_kernel_find(name);
+    drv_function *function = add_function(module, name);
     if (!kernel)
         return;
     for (uint32_t i = 0; i <= kernel->spans; i++) {
@@ -137,14 +137,14 @@ static void add_symbol(fake_module *module, const char *name)
     function->param_count = kernel->spans + 1;
 }
 
-static nv_result parse_cubin(fake_module *module, const uint8_t *image)
+static nv_result parse_cubin(drv_module *module, const uint8_t *image)
 {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
     const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + header->e_shoff);
     uint32_t arch = header->e_ident[EI_ABIVERSION] >= 8 ? header->e_flags >> 8 & 0xff : header->e_flags & 0xff;
     if (header->e_machine != EM_CUDA)
         return NV_ERROR_INVALID_IMAGE;
-    if (arch != FAKE_CAPABILITY)
+    if (arch != DRV_CAPABILITY)
         return NV_ERROR_NO_BINARY_FOR_GPU;
     for (uint32_t i = 0; i < header->e_shnum; i++) {
         if (sections[i].sh_type != SHT_SYMTAB)
@@ -160,17 +160,17 @@ static nv_result parse_cubin(fake_module *module, const uint8_t *image)
 
 /* -- modules ------------------------------------------------------------------------------------------------------- */
 
-static void bury_module(fake_module *module)
+static void bury_module(drv_module *module)
 {
-    for (fake_function *function = module->functions; function; function = function->next)
-        fake_bury(&function->object);
-    fake_bury(&module->object);
+    for (drv_function *function = module->functions; function; function = function->next)
+        drv_bury(&function->object);
+    drv_bury(&module->object);
 }
 
 nv_result cuModuleLoadDataEx(nv_module *out, const void *image, unsigned int option_count, nv_jit_option *options,
                              void **values)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
     char *log = NULL;
     size_t log_size = 0;
     for (unsigned i = 0; i < option_count; i++) {
@@ -179,94 +179,94 @@ nv_result cuModuleLoadDataEx(nv_module *out, const void *image, unsigned int opt
         else if (options[i] == NV_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
             log_size = (uintptr_t)values[i];
     }
-    fake_module *module = fake_new(sizeof *module, FAKE_MODULE, fake_current());
+    drv_module *module = drv_new(sizeof *module, DRV_MODULE, drv_current());
     nv_result result =
         memcmp(image, ELFMAG, SELFMAG) == 0 ? parse_cubin(module, image) : parse_ptx(module, image, log, log_size);
     if (result == NV_SUCCESS)
         *out = (nv_module)module;
     else
         bury_module(module);
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuModuleUnload(nv_module handle)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    fake_module *module = (fake_module *)handle;
-    nv_result result = fake_check(module, FAKE_MODULE, __func__);
+    DRV_ENTER(DRV_NEEDS_INIT);
+    drv_module *module = (drv_module *)handle;
+    nv_result result = drv_check(module, DRV_MODULE, __func__);
     if (result == NV_SUCCESS)
         bury_module(module);
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuModuleGetFunction(nv_function *out, nv_module handle, const char *name)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_module *module = (fake_module *)handle;
-    nv_result result = fake_check(module, FAKE_MODULE, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_module *module = (drv_module *)handle;
+    nv_result result = drv_check(module, DRV_MODULE, __func__);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
-    for (fake_function *function = module->functions; function; function = function->next) {
+        return drv_leave(result);
+    for (drv_function *function = module->functions; function; function = function->next) {
         if (strcmp(function->name, name) == 0) {
             *out = (nv_function)function;
-            return fake_leave(NV_SUCCESS);
+            return drv_leave(NV_SUCCESS);
         }
     }
-    return fake_leave(NV_ERROR_NOT_FOUND);
+    return drv_leave(NV_ERROR_NOT_FOUND);
 }
 
 /* -- functions ----------------------------------------------------------------------------------------------------- */
 
 nv_result cuFuncGetAttribute(int *value, nv_function_attribute attribute, nv_function handle)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    const fake_function *function = (const fake_function *)handle;
-    nv_result result = fake_check(function, FAKE_FUNCTION, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    const drv_function *function = (const drv_function *)handle;
+    nv_result result = drv_check(function, DRV_FUNCTION, __func__);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
+        return drv_leave(result);
     if (attribute == NV_FUNCTION_MAX_THREADS_PER_BLOCK)
         *value = (int)function->max_threads;
     else if (attribute == NV_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         *value = (int)function->max_dynamic_shared;
     else
         *value = 0;
-    return fake_leave(NV_SUCCESS);
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuFuncSetAttribute(nv_function handle, nv_function_attribute attribute, int value)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    fake_function *function = (fake_function *)handle;
-    nv_result result = fake_check(function, FAKE_FUNCTION, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    drv_function *function = (drv_function *)handle;
+    nv_result result = drv_check(function, DRV_FUNCTION, __func__);
     if (result == NV_SUCCESS &&
         (attribute != NV_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > 227 * 1024))
-        result = fake_misuse(NV_ERROR_INVALID_VALUE, "cuFuncSetAttribute(%d, %d)", (int)attribute, value);
+        result = drv_misuse(NV_ERROR_INVALID_VALUE, "cuFuncSetAttribute(%d, %d)", (int)attribute, value);
     if (result == NV_SUCCESS)
         function->max_dynamic_shared = (uint32_t)value;
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuFuncLoad(nv_function function)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    return fake_leave(fake_check(function, FAKE_FUNCTION, __func__));
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    return drv_leave(drv_check(function, DRV_FUNCTION, __func__));
 }
 
 nv_result cuFuncGetParamInfo(nv_function handle, size_t index, size_t *offset, size_t *size)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
-    const fake_function *function = (const fake_function *)handle;
-    nv_result result = fake_check(function, FAKE_FUNCTION, __func__);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
+    const drv_function *function = (const drv_function *)handle;
+    nv_result result = drv_check(function, DRV_FUNCTION, __func__);
     if (result == NV_SUCCESS && index >= function->param_count)
         result = NV_ERROR_INVALID_VALUE;
     if (result == NV_SUCCESS) {
         *offset = function->param_offset[index];
         *size = function->param_size[index];
     }
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
-static bool fits(const fake_function *function, const unsigned *grid, const unsigned *block, unsigned shared)
+static bool fits(const drv_function *function, const unsigned *grid, const unsigned *block, unsigned shared)
 {
     static const unsigned most_groups[] = {0x7fffffff, 65535, 65535}, most_threads[] = {1024, 1024, 64};
     for (int i = 0; i < 3; i++)
@@ -276,26 +276,26 @@ static bool fits(const fake_function *function, const unsigned *grid, const unsi
 }
 
 /* The parameters are copied now: what they point to may change once the call returned. */
-nv_result fake_work_launch(fake_work *work, nv_function handle, const unsigned *grid, const unsigned *block,
-                           unsigned shared, void **params)
+nv_result drv_work_launch(drv_work *work, nv_function handle, const unsigned *grid, const unsigned *block,
+                          unsigned shared, void **params)
 {
-    const fake_function *function = (const fake_function *)handle;
-    nv_result result = fake_check(function, FAKE_FUNCTION, "a launch");
+    const drv_function *function = (const drv_function *)handle;
+    nv_result result = drv_check(function, DRV_FUNCTION, "a launch");
     if (result != NV_SUCCESS)
         return result;
     if (!fits(function, grid, block, shared))
-        return fake_misuse(NV_ERROR_INVALID_VALUE, "launch of %s: grid %u %u %u, block %u %u %u, shared %u",
-                           function->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared);
+        return drv_misuse(NV_ERROR_INVALID_VALUE, "launch of %s: grid %u %u %u, block %u %u %u, shared %u",
+                          function->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared);
     if (!function->run)
         return NV_ERROR_NOT_SUPPORTED;
     memset(work, 0, sizeof *work);
-    work->kind = FAKE_LAUNCH;
+    work->kind = DRV_LAUNCH;
     work->launch.function = function;
     memcpy(work->launch.grid, grid, sizeof work->launch.grid);
     memcpy(work->launch.block, block, sizeof work->launch.block);
     for (uint32_t i = 0; i < function->param_count; i++) {
         if (!params || !params[i])
-            return fake_misuse(NV_ERROR_INVALID_VALUE, "launch of %s: parameter %u is NULL", function->name, i);
+            return drv_misuse(NV_ERROR_INVALID_VALUE, "launch of %s: parameter %u is NULL", function->name, i);
         memcpy(work->launch.params + function->param_offset[i], params[i], function->param_size[i]);
     }
     return NV_SUCCESS;

@@ -1,6 +1,6 @@
 /* abi_check.c - holds driver.h against the toolkit's cuda.h: values, sizes and offsets when compiled, and when run with
  * the path of a libcuda (the toolkit's link-time stub will do) that it exports every name of driver.def. */
-#include "../../backends/cuda/driver.h"
+#include "../../../backends/cuda/driver.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     static const char *const names[] = {
 #define NV_FUNCTION(name, params) #name,
 #define NV_OPTIONAL(name, params) #name,
-#include "../../backends/cuda/driver.def"
+#include "../../../backends/cuda/driver.def"
     };
     int missing = 0;
     void *library = argc > 1 ? dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL) : NULL;

@@ -1,5 +1,5 @@
-/* fake_driver.c - the fake driver's start, devices and contexts; its checks, counters and injected failures. */
-#include "fake.h"
+/* control.c - the stand-in driver's start, devices and contexts; its checks, counters and injected failures. */
+#include "drv.h"
 
 #include <stdarg.h>
 
@@ -8,8 +8,8 @@
 #define STACK_DEPTH  32
 #define MAX_DEAD     512
 
-pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t fake_moved = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t drv_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t drv_moved = PTHREAD_COND_INITIALIZER;
 
 typedef struct failure {
     char function[64];
@@ -20,7 +20,7 @@ typedef struct failure {
 static const char *const names[] = {
 #define NV_FUNCTION(name, params) #name,
 #define NV_OPTIONAL(name, params) #name,
-#include "../../backends/cuda/driver.def"
+#include "../../../backends/cuda/driver.def"
 #undef NV_FUNCTION
 #undef NV_OPTIONAL
 };
@@ -30,9 +30,9 @@ static struct {
     int devices, version;
     size_t memory;
     bool initialised, forked; /* cuInit was called; by the parent of this process */
-    fake_context *primary[MAX_DEVICES];
+    drv_context *primary[MAX_DEVICES];
     unsigned retained[MAX_DEVICES];
-    fake_object *dead, **dead_tail; /* the last that died, the oldest first */
+    drv_object *dead, **dead_tail; /* the last that died, the oldest first */
     unsigned dead_count;
     unsigned live;
     unsigned errors;
@@ -40,9 +40,9 @@ static struct {
     unsigned long calls[NAMES + 1]; /* the last: of other functions */
     failure failures[MAX_FAILURES];
     unsigned pending_failures;
-} fake;
+} drv;
 
-static __thread fake_context *stack[STACK_DEPTH];
+static __thread drv_context *stack[STACK_DEPTH];
 static __thread int depth;
 
 /* -- control ------------------------------------------------------------------------------------------------------- */
@@ -56,30 +56,30 @@ static long long number(const char *name, long long fallback)
 static void add_failure(const char *function, unsigned long nth, int result)
 {
     for (size_t i = 0; i < MAX_FAILURES; i++) {
-        failure *entry = &fake.failures[i];
+        failure *entry = &drv.failures[i];
         if (entry->nth == 0) {
             snprintf(entry->function, sizeof entry->function, "%s", function);
             entry->nth = nth;
             entry->result = result;
-            fake.pending_failures++;
+            drv.pending_failures++;
             return;
         }
     }
-    fake_misuse(NV_ERROR_UNKNOWN, "more than %d injected failures", MAX_FAILURES);
+    drv_misuse(NV_ERROR_UNKNOWN, "more than %d injected failures", MAX_FAILURES);
 }
 
 static void in_child(void)
 {
-    fake.forked = fake.initialised;
+    drv.forked = drv.initialised;
 }
 
 __attribute__((constructor)) static void read_environment(void)
 {
     pthread_atfork(NULL, NULL, in_child);
-    fake.devices = (int)number("HAL_FAKE_CUDA_DEVICES", 1);
-    fake.version = (int)number("HAL_FAKE_CUDA_VERSION", 13000);
-    fake.memory = (size_t)number("HAL_FAKE_CUDA_MEMORY", 1ll << 30);
-    const char *list = getenv("HAL_FAKE_CUDA_FAIL");
+    drv.devices = (int)number("HAL_CUDA_SIM_DEVICES", 1);
+    drv.version = (int)number("HAL_CUDA_SIM_VERSION", 13000);
+    drv.memory = (size_t)number("HAL_CUDA_SIM_MEMORY", 1ll << 30);
+    const char *list = getenv("HAL_CUDA_SIM_FAIL");
     while (list && *list) {
         char function[64];
         unsigned long nth;
@@ -93,70 +93,70 @@ __attribute__((constructor)) static void read_environment(void)
 
 __attribute__((destructor)) static void report(void)
 {
-    if (number("HAL_FAKE_CUDA_REPORT", 0))
-        fprintf(stderr, "fake libcuda: %u misuses%s%s, %u objects alive\n", fake.errors,
-                fake.errors ? ", the last: " : "", fake.last_error, fake.live);
+    if (number("HAL_CUDA_SIM_REPORT", 0))
+        fprintf(stderr, "cuda_sim: %u misuses%s%s, %u objects alive\n", drv.errors, drv.errors ? ", the last: " : "",
+                drv.last_error, drv.live);
 }
 
-__attribute__((visibility("default"))) unsigned fake_cuda_errors(void)
+__attribute__((visibility("default"))) unsigned cuda_sim_errors(void)
 {
-    pthread_mutex_lock(&fake_lock);
-    unsigned errors = fake.errors;
-    pthread_mutex_unlock(&fake_lock);
+    pthread_mutex_lock(&drv_lock);
+    unsigned errors = drv.errors;
+    pthread_mutex_unlock(&drv_lock);
     return errors;
 }
 
-__attribute__((visibility("default"))) const char *fake_cuda_last_error(void)
+__attribute__((visibility("default"))) const char *cuda_sim_last_error(void)
 {
-    return fake.last_error;
+    return drv.last_error;
 }
 
-__attribute__((visibility("default"))) unsigned long fake_cuda_calls(const char *function)
+__attribute__((visibility("default"))) unsigned long cuda_sim_calls(const char *function)
 {
     unsigned long calls = 0;
-    pthread_mutex_lock(&fake_lock);
+    pthread_mutex_lock(&drv_lock);
     for (size_t i = 0; i < NAMES; i++)
         if (strcmp(names[i], function) == 0)
-            calls = fake.calls[i];
-    pthread_mutex_unlock(&fake_lock);
+            calls = drv.calls[i];
+    pthread_mutex_unlock(&drv_lock);
     return calls;
 }
 
-__attribute__((visibility("default"))) unsigned fake_cuda_live(void)
+__attribute__((visibility("default"))) unsigned cuda_sim_live(void)
 {
-    pthread_mutex_lock(&fake_lock);
-    unsigned live = fake.live;
-    pthread_mutex_unlock(&fake_lock);
+    pthread_mutex_lock(&drv_lock);
+    unsigned live = drv.live;
+    pthread_mutex_unlock(&drv_lock);
     return live;
 }
 
-__attribute__((visibility("default"))) void fake_cuda_fail(const char *function, unsigned long nth, int result)
+__attribute__((visibility("default"))) void cuda_sim_fail(const char *function, unsigned long nth, int result)
 {
-    pthread_mutex_lock(&fake_lock);
+    pthread_mutex_lock(&drv_lock);
     for (size_t i = 0; i < MAX_FAILURES && nth == 0; i++) {
-        if (fake.failures[i].nth > 0 && strcmp(fake.failures[i].function, function) == 0) {
-            fake.failures[i].nth = 0;
-            fake.pending_failures--;
+        if (drv.failures[i].nth > 0 && strcmp(drv.failures[i].function, function) == 0) {
+            drv.failures[i].nth = 0;
+            drv.pending_failures--;
         }
     }
     if (nth > 0)
         add_failure(function, nth, result);
-    pthread_mutex_unlock(&fake_lock);
+    pthread_mutex_unlock(&drv_lock);
 }
 
 /* -- checks -------------------------------------------------------------------------------------------------------- */
 
-nv_result fake_misuse(nv_result result, const char *format, ...)
+nv_result drv_misuse(nv_result result, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(fake.last_error, sizeof fake.last_error, format, args);
+    vsnprintf(drv.last_error, sizeof drv.last_error, format, args);
     va_end(args);
-    fake.errors++;
+    drv.errors++;
     return result;
 }
 
-bool fake_is_sticky(nv_result result)
+bool drv_is_sticky(nv_result result)
 {
     switch (result) {
     case NV_ERROR_ECC_UNCORRECTABLE:
@@ -172,13 +172,13 @@ bool fake_is_sticky(nv_result result)
     }
 }
 
-void fake_break(fake_context *context, nv_result result)
+void drv_break(drv_context *context, nv_result result)
 {
     if (context && !context->sticky)
         context->sticky = result;
 }
 
-fake_context *fake_current(void)
+drv_context *drv_current(void)
 {
     return depth > 0 ? stack[depth - 1] : NULL;
 }
@@ -194,124 +194,124 @@ static unsigned number_of(const char *function)
 
 static nv_result injected(const char *function)
 {
-    for (size_t i = 0; i < MAX_FAILURES && fake.pending_failures > 0; i++) {
-        failure *entry = &fake.failures[i];
+    for (size_t i = 0; i < MAX_FAILURES && drv.pending_failures > 0; i++) {
+        failure *entry = &drv.failures[i];
         if (entry->nth > 0 && strcmp(entry->function, function) == 0 && --entry->nth == 0) {
-            fake.pending_failures--;
-            if (fake_is_sticky((nv_result)entry->result))
-                fake_break(fake_current(), (nv_result)entry->result);
+            drv.pending_failures--;
+            if (drv_is_sticky((nv_result)entry->result))
+                drv_break(drv_current(), (nv_result)entry->result);
             return (nv_result)entry->result;
         }
     }
     return NV_SUCCESS;
 }
 
-nv_result fake_enter(const char *function, unsigned *number, int needs)
+nv_result drv_enter(const char *function, unsigned *number, int needs)
 {
-    pthread_mutex_lock(&fake_lock);
+    pthread_mutex_lock(&drv_lock);
     if (*number == 0)
         *number = number_of(function);
-    fake.calls[*number - 1]++;
+    drv.calls[*number - 1]++;
     nv_result result = injected(function);
-    fake_context *context = fake_current();
-    if (result == NV_SUCCESS && needs != FAKE_NEEDS_NOTHING && (!fake.initialised || fake.forked))
-        result = fake_misuse(NV_ERROR_NOT_INITIALIZED, "%s before cuInit", function);
-    if (result == NV_SUCCESS && needs == FAKE_NEEDS_CONTEXT) {
+    drv_context *context = drv_current();
+    if (result == NV_SUCCESS && needs != DRV_NEEDS_NOTHING && (!drv.initialised || drv.forked))
+        result = drv_misuse(NV_ERROR_NOT_INITIALIZED, "%s before cuInit", function);
+    if (result == NV_SUCCESS && needs == DRV_NEEDS_CONTEXT) {
         if (!context)
-            result = fake_misuse(NV_ERROR_INVALID_CONTEXT, "%s without a current context", function);
+            result = drv_misuse(NV_ERROR_INVALID_CONTEXT, "%s without a current context", function);
         else if (!context->object.alive)
-            result = fake_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "%s in a destroyed context", function);
+            result = drv_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "%s in a destroyed context", function);
         else
             result = context->sticky;
     }
     if (result != NV_SUCCESS)
-        pthread_mutex_unlock(&fake_lock);
+        pthread_mutex_unlock(&drv_lock);
     return result;
 }
 
-nv_result fake_leave(nv_result result)
+nv_result drv_leave(nv_result result)
 {
-    pthread_mutex_unlock(&fake_lock);
+    pthread_mutex_unlock(&drv_lock);
     return result;
 }
 
-void *fake_new(size_t size, fake_kind kind, fake_context *context)
+void *drv_new(size_t size, drv_kind kind, drv_context *context)
 {
-    fake_object *object = calloc(1, size);
+    drv_object *object = calloc(1, size);
     if (!object)
         abort();
     object->kind = kind;
     object->alive = true;
     object->context = context;
-    bool counts = kind != FAKE_CONTEXT && kind != FAKE_FUNCTION && kind != FAKE_NODE;
+    bool counts = kind != DRV_CONTEXT && kind != DRV_FUNCTION && kind != DRV_NODE;
     if (context && counts)
         context->live++;
-    fake.live += counts;
+    drv.live += counts;
     return object;
 }
 
-void fake_bury(fake_object *object)
+void drv_bury(drv_object *object)
 {
-    bool counts = object->kind != FAKE_CONTEXT && object->kind != FAKE_FUNCTION && object->kind != FAKE_NODE;
+    bool counts = object->kind != DRV_CONTEXT && object->kind != DRV_FUNCTION && object->kind != DRV_NODE;
     object->alive = false;
     if (object->context && counts)
         object->context->live--;
-    fake.live -= counts;
-    if (!fake.dead)
-        fake.dead_tail = &fake.dead;
-    *fake.dead_tail = object;
-    fake.dead_tail = &object->next;
-    if (++fake.dead_count > MAX_DEAD) {
-        fake_object *oldest = fake.dead;
-        fake.dead = oldest->next;
-        fake.dead_count--;
+    drv.live -= counts;
+    if (!drv.dead)
+        drv.dead_tail = &drv.dead;
+    *drv.dead_tail = object;
+    drv.dead_tail = &object->next;
+    if (++drv.dead_count > MAX_DEAD) {
+        drv_object *oldest = drv.dead;
+        drv.dead = oldest->next;
+        drv.dead_count--;
         free(oldest);
     }
 }
 
-nv_result fake_check(const void *handle, fake_kind kind, const char *function)
+nv_result drv_check(const void *handle, drv_kind kind, const char *function)
 {
-    const fake_object *object = handle;
+    const drv_object *object = handle;
     if (!object)
-        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: NULL handle", function);
+        return drv_misuse(NV_ERROR_INVALID_HANDLE, "%s: NULL handle", function);
     if (object->kind != kind)
-        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: a handle of another kind", function);
+        return drv_misuse(NV_ERROR_INVALID_HANDLE, "%s: a handle of another kind", function);
     if (!object->alive)
-        return fake_misuse(NV_ERROR_INVALID_HANDLE, "%s: the handle was destroyed", function);
-    if (object->context && object->context != fake_current())
-        return fake_misuse(NV_ERROR_INVALID_CONTEXT, "%s: the handle is of another context", function);
+        return drv_misuse(NV_ERROR_INVALID_HANDLE, "%s: the handle was destroyed", function);
+    if (object->context && object->context != drv_current())
+        return drv_misuse(NV_ERROR_INVALID_CONTEXT, "%s: the handle is of another context", function);
     return NV_SUCCESS;
 }
 
-size_t fake_total_memory(void)
+size_t drv_total_memory(void)
 {
-    return fake.memory;
+    return drv.memory;
 }
-int fake_version(void)
+int drv_version(void)
 {
-    return fake.version;
+    return drv.version;
 }
 
 /* -- start --------------------------------------------------------------------------------------------------------- */
 
 nv_result cuInit(unsigned int flags)
 {
-    FAKE_ENTER(FAKE_NEEDS_NOTHING);
+    DRV_ENTER(DRV_NEEDS_NOTHING);
     if (flags != 0)
-        return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "cuInit with flags"));
-    if (fake.devices == 0)
-        return fake_leave(NV_ERROR_NO_DEVICE);
-    if (fake.forked)
-        return fake_leave(NV_ERROR_NOT_INITIALIZED);
-    fake.initialised = true;
-    return fake_leave(NV_SUCCESS);
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "cuInit with flags"));
+    if (drv.devices == 0)
+        return drv_leave(NV_ERROR_NO_DEVICE);
+    if (drv.forked)
+        return drv_leave(NV_ERROR_NOT_INITIALIZED);
+    drv.initialised = true;
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuDriverGetVersion(int *version)
 {
-    FAKE_ENTER(FAKE_NEEDS_NOTHING);
-    *version = fake.version;
-    return fake_leave(NV_SUCCESS);
+    DRV_ENTER(DRV_NEEDS_NOTHING);
+    *version = drv.version;
+    return drv_leave(NV_SUCCESS);
 }
 
 static const struct {
@@ -364,52 +364,52 @@ nv_result cuGetErrorString(nv_result error, const char **text)
 
 static nv_result check_device(int device)
 {
-    return device >= 0 && device < fake.devices && device < MAX_DEVICES
+    return device >= 0 && device < drv.devices && device < MAX_DEVICES
                ? NV_SUCCESS
-               : fake_misuse(NV_ERROR_INVALID_DEVICE, "device %d", device);
+               : drv_misuse(NV_ERROR_INVALID_DEVICE, "device %d", device);
 }
 
 nv_result cuDeviceGetCount(int *count)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    *count = fake.devices;
-    return fake_leave(NV_SUCCESS);
+    DRV_ENTER(DRV_NEEDS_INIT);
+    *count = drv.devices;
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuDeviceGet(nv_device *device, int ordinal)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     *device = ordinal;
-    return fake_leave(check_device(ordinal));
+    return drv_leave(check_device(ordinal));
 }
 
 nv_result cuDeviceGetName(char *name, int size, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    snprintf(name, (size_t)size, "Fake H100");
-    return fake_leave(check_device(device));
+    DRV_ENTER(DRV_NEEDS_INIT);
+    snprintf(name, (size_t)size, "Simulated H100");
+    return drv_leave(check_device(device));
 }
 
 nv_result cuDeviceGetUuid_v2(nv_uuid *uuid, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     memset(uuid, 0xfa, sizeof *uuid);
     uuid->bytes[15] = (char)device;
-    return fake_leave(check_device(device));
+    return drv_leave(check_device(device));
 }
 
 nv_result cuDeviceGetPCIBusId(char *text, int size, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     snprintf(text, (size_t)size, "0000:%02X:00.0", 0x41 + device);
-    return fake_leave(check_device(device));
+    return drv_leave(check_device(device));
 }
 
 nv_result cuDeviceTotalMem_v2(size_t *bytes, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    *bytes = fake.memory;
-    return fake_leave(check_device(device));
+    DRV_ENTER(DRV_NEEDS_INIT);
+    *bytes = drv.memory;
+    return drv_leave(check_device(device));
 }
 
 static int attribute_value(nv_device_attribute attribute)
@@ -448,78 +448,78 @@ static int attribute_value(nv_device_attribute attribute)
 
 nv_result cuDeviceGetAttribute(int *value, nv_device_attribute attribute, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     *value = attribute_value(attribute);
     if (*value < 0)
-        return fake_leave(fake_misuse(NV_ERROR_INVALID_VALUE, "device attribute %d", (int)attribute));
-    return fake_leave(check_device(device));
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "device attribute %d", (int)attribute));
+    return drv_leave(check_device(device));
 }
 
 /* -- contexts ------------------------------------------------------------------------------------------------------ */
 
 nv_result cuDevicePrimaryCtxRetain(nv_context *context, nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     nv_result result = check_device(device);
     if (result != NV_SUCCESS)
-        return fake_leave(result);
-    if (fake.retained[device]++ == 0) {
-        fake.primary[device] = fake_new(sizeof *fake.primary[device], FAKE_CONTEXT, NULL);
-        fake.primary[device]->device = device;
+        return drv_leave(result);
+    if (drv.retained[device]++ == 0) {
+        drv.primary[device] = drv_new(sizeof *drv.primary[device], DRV_CONTEXT, NULL);
+        drv.primary[device]->device = device;
     }
-    *context = (nv_context)fake.primary[device];
-    return fake_leave(NV_SUCCESS);
+    *context = (nv_context)drv.primary[device];
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuDevicePrimaryCtxRelease_v2(nv_device device)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     nv_result result = check_device(device);
-    if (result == NV_SUCCESS && fake.retained[device] == 0)
-        result = fake_misuse(NV_ERROR_INVALID_CONTEXT, "primary context released more often than retained");
-    if (result == NV_SUCCESS && --fake.retained[device] == 0) {
+    if (result == NV_SUCCESS && drv.retained[device] == 0)
+        result = drv_misuse(NV_ERROR_INVALID_CONTEXT, "primary context released more often than retained");
+    if (result == NV_SUCCESS && --drv.retained[device] == 0) {
         /* A broken context gives nothing back but its end. */
-        if (fake.primary[device]->live > 0 && !fake.primary[device]->sticky)
-            fake_misuse(NV_SUCCESS, "a primary context was closed with %u objects in it", fake.primary[device]->live);
-        fake_memory_close(fake.primary[device]);
-        fake_bury(&fake.primary[device]->object);
-        fake.primary[device] = NULL;
+        if (drv.primary[device]->live > 0 && !drv.primary[device]->sticky)
+            drv_misuse(NV_SUCCESS, "a primary context was closed with %u objects in it", drv.primary[device]->live);
+        drv_memory_close(drv.primary[device]);
+        drv_bury(&drv.primary[device]->object);
+        drv.primary[device] = NULL;
     }
-    return fake_leave(result);
+    return drv_leave(result);
 }
 
 nv_result cuCtxGetCurrent(nv_context *context)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    *context = (nv_context)fake_current();
-    return fake_leave(NV_SUCCESS);
+    DRV_ENTER(DRV_NEEDS_INIT);
+    *context = (nv_context)drv_current();
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuCtxPushCurrent_v2(nv_context context)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
-    const fake_object *object = (const fake_object *)context;
-    if (!object || object->kind != FAKE_CONTEXT || depth == STACK_DEPTH)
-        return fake_leave(fake_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context, or too many"));
+    DRV_ENTER(DRV_NEEDS_INIT);
+    const drv_object *object = (const drv_object *)context;
+    if (!object || object->kind != DRV_CONTEXT || depth == STACK_DEPTH)
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context, or too many"));
     if (!object->alive)
-        return fake_leave(fake_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "cuCtxPushCurrent: a destroyed context"));
-    stack[depth++] = (fake_context *)context;
-    return fake_leave(NV_SUCCESS);
+        return drv_leave(drv_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "cuCtxPushCurrent: a destroyed context"));
+    stack[depth++] = (drv_context *)context;
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuCtxPopCurrent_v2(nv_context *context)
 {
-    FAKE_ENTER(FAKE_NEEDS_INIT);
+    DRV_ENTER(DRV_NEEDS_INIT);
     if (depth == 0)
-        return fake_leave(fake_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: the stack is empty"));
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: the stack is empty"));
     *context = (nv_context)stack[--depth];
-    return fake_leave(NV_SUCCESS);
+    return drv_leave(NV_SUCCESS);
 }
 
 nv_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    FAKE_ENTER(FAKE_NEEDS_CONTEXT);
+    DRV_ENTER(DRV_NEEDS_CONTEXT);
     *least = 0;
     *greatest = -5;
-    return fake_leave(NV_SUCCESS);
+    return drv_leave(NV_SUCCESS);
 }

@@ -1,11 +1,11 @@
-/* test_cuda_backend.c - the CUDA backend on the fake driver: absence, contexts, errors, modules, queues. */
+/* test_cuda_backend.c - the CUDA backend on the stand-in driver: absence, contexts, errors, modules, queues. */
 #include "cuda_test.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-fake_control fake;
+sim_control sim;
 
 void cuda_expect(hal_status want, hal_status got, const char *call, const char *file, int line)
 {
@@ -33,16 +33,16 @@ hal_device *cuda_open(void)
 void cuda_close(hal_device *device)
 {
     hal_device_destroy(device);
-    if (fake.errors())
-        fail_msg("the driver was misused: %s", fake.last_error());
-    assert_int_equal(fake.live(), 0);
+    if (sim.errors())
+        fail_msg("the driver was misused: %s", sim.last_error());
+    assert_int_equal(sim.live(), 0);
 }
 
 hal_module *cuda_module(hal_device *device)
 {
     static char ptx[16384];
     hal_module *module;
-    FILE *file = fopen(CUDA_FAKE_PTX, "r");
+    FILE *file = fopen(CUDA_SIM_PTX, "r");
     assert_non_null(file);
     size_t size = fread(ptx, 1, sizeof ptx - 1, file);
     fclose(file);
@@ -134,10 +134,10 @@ static void test_absent(void **state)
     (void)state;
     absent("HAL_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", "install the NVIDIA driver");
     absent("HAL_CUDA_LIBRARY", "libm.so.6", "it is no CUDA driver");
-    absent("HAL_FAKE_CUDA_DEVICES", "0", "there is no CUDA device");
-    absent("HAL_FAKE_CUDA_VERSION", "11080", "supports CUDA 11.8, libhal needs 12.0");
-    absent("HAL_FAKE_CUDA_FAIL", "cuInit:1:999,cuInit:1:999", "CUDA_ERROR_UNKNOWN");
-    absent("HAL_FAKE_CUDA_FAIL", "cuInit:1:34,cuInit:1:34", "link-time stub");
+    absent("HAL_CUDA_SIM_DEVICES", "0", "there is no CUDA device");
+    absent("HAL_CUDA_SIM_VERSION", "11080", "supports CUDA 11.8, libhal needs 12.0");
+    absent("HAL_CUDA_SIM_FAIL", "cuInit:1:999,cuInit:1:999", "CUDA_ERROR_UNKNOWN");
+    absent("HAL_CUDA_SIM_FAIL", "cuInit:1:34,cuInit:1:34", "link-time stub");
 }
 
 static void test_no_such_index(void **state)
@@ -153,7 +153,7 @@ static void test_info(void **state)
     hal_device *device = cuda_open();
     const hal_device_info *info = hal_device_get_info(device);
     assert_string_equal(info->backend, "cuda");
-    assert_string_equal(info->name, "Fake H100");
+    assert_string_equal(info->name, "Simulated H100");
     assert_string_equal(info->pci, "0000:41:00.0");
     assert_string_equal(info->uuid, "fafafafafafafafafafafafafafafa00");
     assert_int_equal(info->compute_capability, 90);
@@ -184,10 +184,10 @@ static void test_context_of_caller(void **state)
     (void)state;
     void *before = NULL, *after = NULL, *popped = NULL;
     hal_device *device = cuda_open();
-    fake.get_current(&before);
+    sim.get_current(&before);
     assert_null(before);
     some_work(device);
-    fake.get_current(&after);
+    sim.get_current(&after);
     assert_null(after);
     hal_device_destroy(device);
 
@@ -200,15 +200,15 @@ static void test_context_of_caller(void **state)
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(library, "cuDevicePrimaryCtxRetain");
     int (*release)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxRelease_v2");
     assert_int_equal(retain(&before, 0), 0);
-    assert_int_equal(fake.push(before), 0);
+    assert_int_equal(sim.push(before), 0);
     some_work(other);
     OK(hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(buffer), &(uint32_t){3}, 4));
     cuda_check(stream, buffer, 16, 3, 0);
-    fake.get_current(&after);
+    sim.get_current(&after);
     assert_ptr_equal(before, after);
-    assert_int_equal(fake.pop(&popped), 0);
+    assert_int_equal(sim.pop(&popped), 0);
     assert_ptr_equal(popped, before);
-    fake.get_current(&after);
+    sim.get_current(&after);
     assert_null(after);
     assert_int_equal(release(0), 0);
     dlclose(library);
@@ -247,16 +247,16 @@ static void test_out_of_memory(void **state)
                hal_buffer_create(device, HAL_BUFFER(.size = UINT64_C(1) << 40, .dedicated = true), &buffer));
         /* libhal may ask again once it has freed what it could. */
         for (int k = 0; k < 2; k++)
-            fake.inject("cuMemAlloc_v2", 1, 2);
+            sim.inject("cuMemAlloc_v2", 1, 2);
         EXPECT(HAL_ERROR_OUT_OF_MEMORY,
                hal_buffer_create(device, HAL_BUFFER(.size = 4096, .dedicated = true), &buffer));
         cuda_expect_error("CUDA_ERROR_OUT_OF_MEMORY");
-        fake.inject("cuMemAlloc_v2", 0, 0);
+        sim.inject("cuMemAlloc_v2", 0, 0);
         for (int k = 0; k < 2; k++)
-            fake.inject("cuMemHostAlloc", 1, 2);
+            sim.inject("cuMemHostAlloc", 1, 2);
         EXPECT(HAL_ERROR_OUT_OF_MEMORY,
                hal_buffer_create(device, HAL_BUFFER(.size = 4096, .memory = HAL_MEMORY_HOST), &buffer));
-        fake.inject("cuMemHostAlloc", 0, 0);
+        sim.inject("cuMemHostAlloc", 0, 0);
         assert_null(buffer);
         OK(hal_device_status(device));
         some_work(device);
@@ -274,7 +274,7 @@ static void test_sticky(void **state)
         hal_kernel *fill = cuda_kernel(module, "fill_index", 1, 8);
         hal_buffer *buffer = cuda_buffer(device, 4096), *another;
         hal_stream *stream = cuda_stream(device);
-        fake.inject("cuLaunchKernel", 1, codes[i]);
+        sim.inject("cuLaunchKernel", 1, codes[i]);
         EXPECT(HAL_ERROR_DEVICE_LOST, hal_cmd_dispatch(hal_stream_cmdlist(stream), fill, HAL_GRID1(16),
                                                        HAL_SPANS(hal_whole(buffer)), (const uint32_t[]){1024, 7}, 8));
         EXPECT(HAL_ERROR_DEVICE_LOST, hal_buffer_create(device, HAL_BUFFER(.size = 4096), &another));
@@ -289,7 +289,7 @@ static void test_sticky(void **state)
         device = cuda_open();
         some_work(device);
         hal_device_destroy(device);
-        assert_int_equal(fake.errors(), 0);
+        assert_int_equal(sim.errors(), 0);
     }
 }
 
@@ -303,11 +303,11 @@ static void test_illegal_address(void **state)
     hal_buffer *buffer;
     OK(hal_buffer_create(device, HAL_BUFFER(.size = 4096, .dedicated = true), &buffer));
     hal_stream *stream = cuda_stream(device);
-    unsigned errors = fake.errors();
+    unsigned errors = sim.errors();
     OK(hal_cmd_dispatch(hal_stream_cmdlist(stream), fill, HAL_GRID1(1 << 16), HAL_SPANS(hal_whole(buffer)),
                         (const uint32_t[]){1 << 22, 7}, 8));
     EXPECT(HAL_ERROR_DEVICE_LOST, hal_stream_wait(stream, SOON));
-    assert_int_equal(fake.errors(), errors + 1);
+    assert_int_equal(sim.errors(), errors + 1);
     hal_buffer_destroy(buffer);
     hal_stream_destroy(stream);
     hal_kernel_destroy(fill);
@@ -394,7 +394,7 @@ static void test_no_nvrtc(void **state)
     cuda_close(device);
 }
 
-/* The real NVRTC where there is one; its cubin is for the fake device, which runs the C function of that name. */
+/* The real NVRTC where there is one; its cubin is for the stand-in, which runs the C function of that name. */
 static void test_nvrtc(void **state)
 {
     (void)state;
@@ -483,9 +483,9 @@ static void test_steady_state(void **state)
                                 (const uint32_t[]){1, 1, 1}, 12));
         OK(hal_stream_wait(stream, SOON));
         if (turn == 20)
-            live = fake.live();
+            live = sim.live();
     }
-    assert_int_equal(fake.live(), live); /* events are used again */
+    assert_int_equal(sim.live(), live); /* events are used again */
     hal_stream_destroy(stream);
     hal_buffer_destroy(data);
     hal_kernel_destroy(scale);
@@ -524,25 +524,25 @@ static void test_import_twice(void **state)
     free(pages);
 }
 
-static int find_fake(void)
+static int find_sim(void)
 {
     const char *path = getenv("HAL_CUDA_LIBRARY");
     void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
-        fprintf(stderr, "set HAL_CUDA_LIBRARY to the fake libcuda.so.1: %s\n", path ? dlerror() : "not set");
+        fprintf(stderr, "set HAL_CUDA_LIBRARY to the stand-in libcuda.so.1: %s\n", path ? dlerror() : "not set");
         return 1;
     }
-#define FIND(member, name) *(void **)&fake.member = dlsym(library, name)
-    FIND(errors, "fake_cuda_errors");
-    FIND(last_error, "fake_cuda_last_error");
-    FIND(calls, "fake_cuda_calls");
-    FIND(live, "fake_cuda_live");
-    FIND(inject, "fake_cuda_fail");
+#define FIND(member, name) *(void **)&sim.member = dlsym(library, name)
+    FIND(errors, "cuda_sim_errors");
+    FIND(last_error, "cuda_sim_last_error");
+    FIND(calls, "cuda_sim_calls");
+    FIND(live, "cuda_sim_live");
+    FIND(inject, "cuda_sim_fail");
     FIND(get_current, "cuCtxGetCurrent");
     FIND(push, "cuCtxPushCurrent_v2");
     FIND(pop, "cuCtxPopCurrent_v2");
 #undef FIND
-    return !fake.errors || !fake.pop;
+    return !sim.errors || !sim.pop;
 }
 
 int main(int argc, char **argv)
@@ -554,8 +554,8 @@ int main(int argc, char **argv)
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     if (argc == 2 && strcmp(argv[1], "--reason") == 0)
         return say_reason();
-    setenv("HAL_FAKE_CUDA_DEVICES", "2", 0);
-    if (find_fake() != 0)
+    setenv("HAL_CUDA_SIM_DEVICES", "2", 0);
+    if (find_sim() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_absent),
@@ -576,7 +576,7 @@ int main(int argc, char **argv)
     };
     int failed = cmocka_run_group_tests_name("cuda backend", tests, NULL, NULL);
     failed += cuda_test_lists();
-    /* Last: the fake counts what the kernel did as misuse. */
+    /* Last: the stand-in counts what the kernel did as misuse. */
     const struct CMUnitTest last[] = {cmocka_unit_test(test_illegal_address)};
     return (failed + cmocka_run_group_tests_name("cuda misuse", last, NULL, NULL)) != 0;
 }

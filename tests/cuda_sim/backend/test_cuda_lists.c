@@ -1,5 +1,5 @@
-/* test_cuda_lists.c - recorded lists as graphs on the fake driver, which runs the nodes of a graph in the most awkward
- * order that their edges allow. */
+/* test_cuda_lists.c - recorded lists as graphs on the stand-in driver, which runs the nodes of a graph in the most
+ * awkward order that their edges allow. */
 #include "cuda_test.h"
 
 typedef struct bench {
@@ -106,12 +106,12 @@ static void test_rebinding(void **state)
     assert_int_equal(builds(&b), 1);
     /* The same values again set nothing. */
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(in[0]), hal_whole(out[0]))));
-    unsigned long sets = fake.calls("cuGraphExecKernelNodeSetParams_v2");
+    unsigned long sets = sim.calls("cuGraphExecKernelNodeSetParams_v2");
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(in[0]), hal_whole(out[0]))));
-    assert_int_equal(fake.calls("cuGraphExecKernelNodeSetParams_v2"), sets);
+    assert_int_equal(sim.calls("cuGraphExecKernelNodeSetParams_v2"), sets);
     /* Only the nodes of the slot that changed are set. */
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(in[1]), hal_whole(out[0]))));
-    assert_int_equal(fake.calls("cuGraphExecKernelNodeSetParams_v2"), sets + 1);
+    assert_int_equal(sim.calls("cuGraphExecKernelNodeSetParams_v2"), sets + 1);
     OK(hal_stream_wait(b.stream, SOON));
     for (int i = 0; i < 2; i++) {
         hal_buffer_destroy(in[i]);
@@ -182,7 +182,7 @@ static void test_failed_update(void **state)
     OK(hal_cmdlist_finish(b.list));
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(x))));
     cuda_check(b.stream, x, N, 0, 1);
-    fake.inject("cuGraphExecKernelNodeSetParams_v2", 2, 1);
+    sim.inject("cuGraphExecKernelNodeSetParams_v2", 2, 1);
     EXPECT(HAL_ERROR_BACKEND, hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(y))));
     OK(hal_cmd_fill(hal_stream_cmdlist(b.stream), hal_whole(y), &(uint32_t){0}, 4));
     OK(hal_cmdlist_submit(b.list, b.stream, HAL_BINDINGS(hal_whole(y))));

@@ -1,4 +1,4 @@
-/* cuda_test.h - what the CUDA backend's tests share. They use the public API on the fake driver, and ask the fake what
+/* cuda_test.h - what the CUDA backend's tests share. They use the public API on the stand-in driver, and ask it what
  * it was told. */
 #ifndef CUDA_TEST_H
 #define CUDA_TEST_H
@@ -17,8 +17,8 @@
 
 #define SOON HAL_SECONDS(20)
 
-/* The fake driver's control functions (fake_cuda.h). */
-typedef struct fake_control {
+/* The stand-in driver's control functions (cuda_sim.h). */
+typedef struct sim_control {
     unsigned (*errors)(void);
     const char *(*last_error)(void);
     unsigned long (*calls)(const char *function);
@@ -27,8 +27,8 @@ typedef struct fake_control {
     int (*get_current)(void **context);
     int (*push)(void *context);
     int (*pop)(void **context);
-} fake_control;
-extern fake_control fake;
+} sim_control;
+extern sim_control sim;
 
 /* Fail with the call's own words if it did not return `want`. */
 #define EXPECT(want, call) cuda_expect((want), (call), #call, __FILE__, __LINE__)
