@@ -251,7 +251,7 @@ hal_status hal_buffer_create(hal_device *device, const hal_buffer_desc *given, h
     uint64_t align = device->info.span_alignment, size = desc.size ? (desc.size + align - 1) / align * align : align;
     if (desc.memory != HAL_MEMORY_DEVICE) {
         status = own_memory(buffer, desc.memory == HAL_MEMORY_HOST ? HAL_NATIVE_HOST : HAL_NATIVE_UNIFIED, size);
-    } else if (desc.dedicated || size > LARGEST_BLOCK / 2) {
+    } else if (desc.dedicated || size > LARGEST_BLOCK / 2 || size > device->limits.pooled) {
         status = own_memory(buffer, HAL_NATIVE_DEVICE, size);
     } else if (!place(buffer, size)) {
         status = add_block(buffer, size);

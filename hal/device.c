@@ -146,7 +146,7 @@ hal_status hal_device_open(const hal_device_desc *given, hal_device **out)
     if (!device) {
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory to open a device");
     }
-    device->limits = (hal_limits){.memory = HAL_REST, .list_commands = HAL_REST};
+    device->limits = (hal_limits){.memory = HAL_REST, .list_commands = HAL_REST, .pooled = HAL_REST};
     status = init_device(device, &desc);
     if (status == HAL_OK) {
         status = open_native(device, &choice, desc.limits ? desc.limits : getenv("HAL_LIMITS"));

@@ -40,6 +40,7 @@ typedef struct hal_object {
 typedef struct hal_limits {
     uint64_t memory;        /* bytes of DEVICE memory that may be reserved */
     uint64_t list_commands; /* commands of one native list */
+    uint64_t pooled;        /* bytes of the largest buffer that shares an allocation */
     uint64_t first_point;
 } hal_limits;
 

@@ -107,6 +107,10 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         target->limits->list_commands = value ? value : 1;
         return HAL_OK;
     }
+    if (strcmp(name, "pooled") == 0) {
+        target->limits->pooled = value;
+        return HAL_OK;
+    }
     if (strcmp(name, "first_point") == 0) {
         if (value > INT64_MAX) {
             return above(name, value, INT64_MAX);
@@ -130,7 +134,7 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     return hal_fail(
         HAL_ERROR_INVALID_ARGUMENT,
         "HAL_LIMITS: no such limit '%s' (group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, "
-        "subgroups, matrix, list_commands, first_point)",
+        "subgroups, matrix, list_commands, pooled, first_point)",
         name);
 }
 

@@ -107,6 +107,24 @@ static void far_too_large(void **state)
     hal_stream_destroy(stream);
 }
 
+/* HAL_LIMITS=pooled=N: what is larger has an allocation of its own, of its own size. */
+static void without_pool(void **state)
+{
+    (void)state;
+    hal_device *device = conf_open("pooled=4096");
+    hal_memory_stats before, own, pooled;
+    OK(hal_device_memory_stats(device, &before));
+    hal_buffer *large = conf_buffer(device, 8192);
+    OK(hal_device_memory_stats(device, &own));
+    assert_int_equal(own.reserved - before.reserved, 8192);
+    hal_buffer *small = conf_buffer(device, 4096);
+    OK(hal_device_memory_stats(device, &pooled));
+    assert_true(pooled.reserved - own.reserved > 4096);
+    hal_buffer_destroy(small);
+    hal_buffer_destroy(large);
+    hal_device_destroy(device);
+}
+
 /* Allocate until there is no more, free all, and go on: three times. */
 static void until_out_of_memory(void **state)
 {
@@ -334,7 +352,7 @@ int conf_test_buffer(void)
         CASE(every_kind),         CASE(size_zero),           CASE(neighbours),
         CASE(far_too_large),      CASE(until_out_of_memory), CASE(map_reads_and_writes),
         CASE(map_rules),          CASE(destroyed_in_use),    CASE(reuse_across_streams),
-        CASE(import_host_memory), CASE(import_many_times),
+        CASE(import_host_memory), CASE(import_many_times),   CASE(without_pool),
     };
     return RUN("buffer", tests);
 }
