@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static uint32_t skipped;
 
 void conf_expect(hal_status want, hal_status got, const char *call, const char *file, int line)

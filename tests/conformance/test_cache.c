@@ -58,7 +58,7 @@ static void halve_file(const char *path)
 
 static void spoil_file(const char *path)
 {
-    struct stat info;
+    struct stat info = {0};
     int file = open(path, O_RDWR);
     assert_true(file >= 0 && fstat(file, &info) == 0);
     for (int i = 1; i < 4; i++) {

@@ -171,8 +171,9 @@ static void *open_or_list(void *barrier)
 {
     hal_device *device = NULL;
     hal_device_list *list = NULL;
-    bool lists = pthread_barrier_wait(barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
-    hal_status status = lists ? hal_device_list_create(getenv("HAL_BACKEND"), &list) : HAL_OK;
+    int turn = pthread_barrier_wait(barrier);
+    hal_status status =
+        turn == PTHREAD_BARRIER_SERIAL_THREAD ? hal_device_list_create(getenv("HAL_BACKEND"), &list) : HAL_OK;
     status = status == HAL_OK ? conf_try_open(NULL, &device) : status;
     if (status != HAL_OK) {
         printf("%s: %s\n", hal_status_name(status), hal_last_error());

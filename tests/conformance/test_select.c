@@ -99,7 +99,8 @@ static void by_environment(void **state)
 {
     (void)state;
     hal_device *device;
-    char *old = strdup(getenv("HAL_BACKEND"));
+    const char *given = getenv("HAL_BACKEND");
+    char *old = given ? strdup(given) : NULL;
     setenv("HAL_BACKEND", "vulcan", 1);
     EXPECT(HAL_ERROR_NOT_FOUND, hal_device_open(NULL, &device));
     conf_expect_error("vulcan");
@@ -115,7 +116,8 @@ static void by_environment(void **state)
         OK(hal_device_open(NULL, &device));
         hal_device_destroy(device);
     }
-    setenv("HAL_BACKEND", old, 1);
+    if (old)
+        setenv("HAL_BACKEND", old, 1);
     free(old);
 }
 
