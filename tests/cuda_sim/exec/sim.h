@@ -54,6 +54,7 @@ struct sim_warp {
     sim_split split[PTX_LANES];
     uint32_t split_count, current; /* the split that runs */
     uint32_t registers_kept;       /* setmaxnreg */
+    uint32_t carry;                /* CC.CF, a bit a lane */
     uint32_t bar_token;            /* barrier.c */
     struct sim_clock *clock;       /* race.c */
     struct sim_async_state *async; /* async.c: this warp's groups */
