@@ -1,18 +1,19 @@
 cmake_minimum_required(VERSION 3.20)
 # Write a C file OUTPUT that holds the bytes of INPUT as SYMBOL. They end with a NUL that SYMBOL_size does not count;
-# OpenCL C has its #include "..." lines resolved from INCLUDES ("|"-separated folders), once each.
+# OpenCL C has its #include "..." lines resolved from INCLUDES ("|"-separated folders), once each, but for
+# NAME.inc, which is there to be included again.
 set(seen "")
 if(INPUT MATCHES "\\.cl$")
   # file(READ) keeps semicolons and brackets; the includes are replaced until none is left.
   file(READ "${INPUT}" text)
-  foreach(round RANGE 8)
+  foreach(round RANGE 32)
     string(REGEX MATCH "#include \"([^\"\n]+)\"" line "${text}")
     if(NOT line)
       break()
     endif()
     set(name "${CMAKE_MATCH_1}")
     set(body "")
-    if(NOT name IN_LIST seen)
+    if(NOT name IN_LIST seen OR name MATCHES "\\.inc$")
       list(APPEND seen "${name}")
       string(REPLACE "|" ";" folders "${INCLUDES}")
       unset(found CACHE)

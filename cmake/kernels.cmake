@@ -51,7 +51,7 @@ function(hal_builtin_make)
     set(symbol hal_cl_${K_FILE})
     get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
     if(NOT done)
-      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cl/*.clh ${HAL_KERNEL_ABI_DIR}/kernel_abi.h)
+      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cl/*.clh ${HAL_KERNEL_ABI_DIR}/kernel_*.h ${HAL_KERNEL_ABI_DIR}/kernel_*.inc)
       hal_embed(${source} ${symbol} "${includes}")
       set_property(GLOBAL PROPERTY HAL_DONE_${symbol} TRUE)
     endif()
@@ -61,10 +61,11 @@ function(hal_builtin_make)
   set(source ${PROJECT_SOURCE_DIR}/kernels_glsl/${K_FILE}.comp)
   set(symbol hal_spv_${K_NAME})
   if(EXISTS ${source} AND HAL_GLSLANG)
-    file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl)
+    file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl ${HAL_KERNEL_ABI_DIR}/kernel_math.*)
     add_custom_command(OUTPUT ${HAL_GENERATED}/${K_NAME}.spv
       COMMAND ${HAL_GLSLANG} --target-env vulkan1.2 -V --quiet -DHAL_KERNEL_${K_NAME}
-              -I${PROJECT_SOURCE_DIR}/kernels_glsl -o ${HAL_GENERATED}/${K_NAME}.spv ${source}
+              -I${PROJECT_SOURCE_DIR}/kernels_glsl -I${HAL_KERNEL_ABI_DIR}
+              -o ${HAL_GENERATED}/${K_NAME}.spv ${source}
       DEPENDS ${source} ${includes} COMMENT "Compiling ${K_NAME}.spv" VERBATIM)
     hal_embed(${HAL_GENERATED}/${K_NAME}.spv ${symbol} "")
     set(spirv "${symbol}, &${symbol}_size")
@@ -80,7 +81,7 @@ function(hal_builtin_make)
     set(symbol hal_ptx_${K_FILE})
     get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
     if(NOT done)
-      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cu/*.cuh ${HAL_KERNEL_ABI_DIR}/kernel_abi.h)
+      file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cu/*.cuh ${HAL_KERNEL_ABI_DIR}/kernel_*.h ${HAL_KERNEL_ABI_DIR}/kernel_*.inc)
       # The .version line is lowered to 7.0, so that an older driver than this nvcc can load the PTX; ptxas checks that the
       # lowered text still assembles.
       add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.ptx

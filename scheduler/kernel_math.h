@@ -1,0 +1,132 @@
+/* kernel_math.h - exp, reciprocal, 1/sqrt and the activations, once for OpenCL C, GLSL, CUDA C++ and C.
+ *
+ * They are made of correctly rounded FP32 additions and multiplications in a fixed order, of integer operations and of
+ * comparisons, never contracted to fused multiply-adds: the same bits on every device. Define HAL_STRICT before (an
+ * expression; none: false): where it is true, subnormal numbers count as zero, so that devices that keep them and
+ * devices that flush them agree, too. In OpenCL C each function exists for float8 as well, with an 8 behind its name;
+ * GLSL has none of the vector forms. Error bounds are measured over all floats by tests/unit/test_kernel_math.c. */
+#ifndef HAL_KERNEL_MATH_H
+#define HAL_KERNEL_MATH_H
+
+#ifndef HAL_STRICT
+#ifdef GL_core_profile
+#define HAL_STRICT false
+#else
+#define HAL_STRICT 0
+#endif
+#endif
+
+#define HM_F          float
+#define HM_I          int
+#define HM_NAME(name) name
+#define HM_IS_NAN(x)  ((HM_BITS(x) & 0x7fffffffu) > 0x7f800000u)
+
+#if defined(__OPENCL_VERSION__)
+#pragma OPENCL FP_CONTRACT OFF
+#define HM_FN
+#define HM_U uint
+#define HM_PRECISE
+#define HM_MUL(a, b)  ((a) * (b))
+#define HM_ADD(a, b)  ((a) + (b))
+#define HM_INFINITY   INFINITY
+#define HM_BITS(x)    as_uint(x)
+#define HM_FLOAT(u)   as_float(u)
+#define HM_AS_I(u)    as_int(u)
+#define HM_AS_U(i)    as_uint(i)
+#define HM_SPLAT(x)   (x)
+#define HM_SPLAT_I(x) (x)
+#define HM_SPLAT_U(x) (x)
+#elif defined(GL_core_profile)
+#define HM_FN
+#define HM_U          uint
+#define HM_PRECISE    precise
+#define HM_MUL(a, b)  ((a) * (b))
+#define HM_ADD(a, b)  ((a) + (b))
+#define HM_INFINITY   uintBitsToFloat(0x7f800000u)
+#define HM_BITS(x)    floatBitsToUint(x)
+#define HM_FLOAT(u)   uintBitsToFloat(u)
+#define HM_AS_I(u)    int(u)
+#define HM_AS_U(i)    uint(i)
+#define HM_SPLAT(x)   (x)
+#define HM_SPLAT_I(x) (x)
+#define HM_SPLAT_U(x) (x)
+#else
+#include <stdint.h>
+#ifdef __CUDACC__
+#define HM_FN        static __device__ __forceinline__
+#define HM_MUL(a, b) __fmul_rn(a, b)
+#define HM_ADD(a, b) __fadd_rn(a, b)
+#define HM_INFINITY  __uint_as_float(0x7f800000u)
+#define HM_BITS(x)   __float_as_uint(x)
+#define HM_FLOAT(u)  __uint_as_float(u)
+#else
+#include <math.h>
+#include <string.h>
+#define HM_FN        static inline
+#define HM_MUL(a, b) ((a) * (b)) /* compile with -ffp-contract=off */
+#define HM_ADD(a, b) ((a) + (b))
+#define HM_INFINITY  INFINITY
+#define HM_BITS(x)   hm_bits_of(x)
+#define HM_FLOAT(u)  hm_float_of(u)
+static inline uint32_t hm_bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float hm_float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+#endif
+#define HM_U uint32_t
+#define HM_PRECISE
+#define HM_AS_I(u)    ((int)(u))
+#define HM_AS_U(i)    ((uint32_t)(i))
+#define HM_SPLAT(x)   (x)
+#define HM_SPLAT_I(x) (x)
+#define HM_SPLAT_U(x) (x)
+#endif
+
+#if defined(GL_core_profile)
+#define HM_OUT(type)  out type
+#define HM_REF(x)     x
+#define HM_SET(to, x) to = x
+#else
+#define HM_OUT(type)  type *
+#define HM_REF(x)     &x
+#define HM_SET(to, x) *to = x
+#endif
+
+#include "kernel_math.inc"
+
+#if defined(__OPENCL_VERSION__)
+#undef HM_F
+#undef HM_I
+#undef HM_U
+#undef HM_NAME
+#undef HM_BITS
+#undef HM_FLOAT
+#undef HM_AS_I
+#undef HM_AS_U
+#undef HM_SPLAT
+#undef HM_SPLAT_I
+#undef HM_SPLAT_U
+#define HM_F          float8
+#define HM_I          int8
+#define HM_U          uint8
+#define HM_NAME(name) name##8
+#define HM_BITS(x)    as_uint8(x)
+#define HM_FLOAT(u)   as_float8(u)
+#define HM_AS_I(u)    as_int8(u)
+#define HM_AS_U(i)    as_uint8(i)
+#define HM_SPLAT(x)   (float8)(x)
+#define HM_SPLAT_I(x) (int8)(x)
+#define HM_SPLAT_U(x) (uint8)(x)
+#include "kernel_math.inc"
+#pragma OPENCL FP_CONTRACT ON
+#endif
+
+#endif
