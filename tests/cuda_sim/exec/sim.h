@@ -26,7 +26,7 @@
 #define SIM_SHARED_WINDOW UINT64_C(0xfe00000000000000)
 #define SIM_LOCAL_WINDOW  UINT64_C(0xfd00000000000000)
 #define SIM_PARAM_WINDOW  UINT64_C(0xfc00000000000000)
-enum { SIM_SHARED_BASE = 1024, SIM_RANK_SHIFT = 24, SIM_MAX_WARPS = 32, SIM_MAX_CLUSTER = 16, SIM_BARRIERS = 16 };
+enum { SIM_SHARED_BASE = 1024, SIM_RANK_SHIFT = 24, SIM_MAX_WARPS = 32, SIM_MAX_CLUSTER = 16, SIM_BARRIERS = 16, SIM_SM_COUNT = 132 };
 
 typedef struct sim_worker sim_worker;
 typedef struct sim_cluster sim_cluster;
@@ -39,8 +39,9 @@ typedef struct sim_agent sim_agent;
  * meet again at the lowest pc. */
 typedef struct sim_split {
     uint32_t pc, mask;
-    bool waiting;  /* its instruction returned SIM_WAIT */
-    uint64_t seen; /* sim_cluster.events when it did: tried again after a change */
+    bool waiting;    /* its instruction returned SIM_WAIT */
+    bool converging; /* for other lanes of its warp (sim_converge) */
+    uint64_t seen;   /* sim_cluster.events when it did: tried again after a change */
 } sim_split;
 
 struct sim_warp {
@@ -53,9 +54,10 @@ struct sim_warp {
     uint32_t *local_defined; /* a bit a byte of `local`; NULL: not checked */
     sim_split split[PTX_LANES];
     uint32_t split_count, current; /* the split that runs */
+    uint32_t pinned;               /* a lane whose split has its turn though others are at lower pcs, or 0 */
+    uint32_t streak;               /* instructions since the turns last changed */
     uint32_t registers_kept;       /* setmaxnreg */
     uint32_t carry;                /* CC.CF, a bit a lane */
-    uint32_t bar_token;            /* barrier.c */
     struct sim_clock *clock;       /* race.c */
     struct sim_async_state *async; /* async.c: this warp's groups */
 };
@@ -75,6 +77,7 @@ struct sim_block {
 struct sim_cluster {
     sim_worker *worker;
     uint32_t block_count, live_blocks;
+    uint32_t turn;    /* run.c: the warp that runs next, counted over all blocks */
     uint64_t number;  /* in the launch */
     uint64_t events;  /* counts whatever may let a waiting split go on */
     sim_block *block; /* block_count of them, by rank */
@@ -172,8 +175,10 @@ void sim_branch(sim_warp *warp, uint32_t mask, uint32_t target);
 void sim_exit(sim_warp *warp, uint32_t mask); /* lanes end */
 /* Run warp's current split for at most `budget` instructions. */
 sim_next sim_warp_run(sim_warp *warp, uint32_t budget);
-/* For .aligned instructions: SIM_NEXT when all live lanes of the warp are here (mask == live), SIM_WAIT while others
- * may still come (a split at a lower pc can run), SIM_FAULT with "divergent" if they cannot. */
+/* Lanes of the current split go to `target`; what is left of it stays where it is. Handler returns SIM_MOVED. */
+void sim_move(sim_warp *warp, uint32_t lanes, uint32_t target);
+/* Whether all live lanes of `wanted` are here (mask): SIM_NEXT; SIM_WAIT while others may still come; SIM_FAULT with
+ * "divergent" if all other lanes wait in the same way elsewhere. .aligned: wanted is ~0. */
 sim_next sim_converge(sim_warp *warp, const ptx_insn *insn, uint32_t mask, uint32_t wanted);
 
 /* --- memory.c --- */
@@ -262,6 +267,7 @@ struct sim_async {
     uint32_t blocks;      /* a bit a rank: whose shared memory it uses, which may not end before */
     uint64_t group;       /* set by issue; one number for all of `lanes`, see sim_async_alike */
     uint64_t number, due; /* async.c */
+    uint32_t published;   /* lanes that made it visible by cp.async.mbarrier.arrive */
     bool read_done, performed;
     sim_next (*read)(sim_async *op);     /* bulk stores: the reads alone, which may be waited for alone; else NULL */
     sim_next (*perform)(sim_async *op);  /* (reads if !read_done) and writes; then what completes on an mbarrier */
@@ -289,6 +295,8 @@ static inline sim_next sim_async_tick(sim_cluster *cluster)
 /* The last warp of a block has ended: stores are finished; a fault if an operation would still use its shared memory.
  */
 sim_next sim_async_block_ends(sim_block *block);
+/* What the operations that `op` follows did becomes visible to whoever waits for this phase of the mbarrier. */
+sim_next sim_async_publish(sim_async *op, sim_block *owner, uint32_t offset);
 bool sim_async_init(sim_warp *warp);
 void sim_async_end(sim_warp *warp); /* when the cluster goes: frees */
 
@@ -311,9 +319,13 @@ void sim_barriers_warp_exited(sim_warp *warp, uint32_t lanes); /* a barrier may 
 void sim_barrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t mask, char *text, size_t size);
 
 /* --- counters.c --- */
+/* One warp access: bytes asked for, and the distinct 32-byte sectors that they lie in. An atomic counts as a read and a
+ * write. */
 void sim_count_global(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access);
+/* One access to `size` bytes in a row, of TMA or cp.async. */
+void sim_count_global_span(sim_warp *warp, uint64_t address, uint32_t size, sim_access access);
 /* Extra rounds of one warp access to shared memory: 32 banks of 4 bytes; 8-byte accesses by half warps, 16-byte ones by
- * quarter warps; lanes that read the same word share it. */
+ * quarter warps; lanes that use the same word share it. */
 void sim_count_shared(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access);
 void sim_counters_add(sim_counters *into, const sim_counters *from);
 
