@@ -471,9 +471,6 @@ sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset
     if (access & SIM_WRITE) {
         set_defined(owner->shared_defined, offset, size);
     }
-    sim_counters *counters = sim_count(agent->issuer);
-    counters->shared_read_bytes += access & SIM_READ ? size : 0;
-    counters->shared_write_bytes += access & SIM_WRITE ? size : 0;
     return options->no_races ? SIM_NEXT : sim_race_agent(agent, owner, offset, size, access);
 }
 

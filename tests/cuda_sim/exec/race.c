@@ -40,6 +40,11 @@ void sim_warp_sync(sim_warp *warp)
     (void)warp;
 }
 
+void sim_memory_fence(sim_warp *warp)
+{
+    (void)warp;
+}
+
 void sim_proxy_fence(sim_warp *warp)
 {
     (void)warp;

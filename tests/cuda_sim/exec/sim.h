@@ -26,7 +26,14 @@
 #define SIM_SHARED_WINDOW UINT64_C(0xfe00000000000000)
 #define SIM_LOCAL_WINDOW  UINT64_C(0xfd00000000000000)
 #define SIM_PARAM_WINDOW  UINT64_C(0xfc00000000000000)
-enum { SIM_SHARED_BASE = 1024, SIM_RANK_SHIFT = 24, SIM_MAX_WARPS = 32, SIM_MAX_CLUSTER = 16, SIM_BARRIERS = 16, SIM_SM_COUNT = 132 };
+enum {
+    SIM_SHARED_BASE = 1024,
+    SIM_RANK_SHIFT = 24,
+    SIM_MAX_WARPS = 32,
+    SIM_MAX_CLUSTER = 16,
+    SIM_BARRIERS = 16,
+    SIM_SM_COUNT = 132
+};
 
 typedef struct sim_worker sim_worker;
 typedef struct sim_cluster sim_cluster;
@@ -187,6 +194,7 @@ typedef enum sim_access {
     SIM_READ = 1,
     SIM_WRITE = 2,
     SIM_ATOMIC = 3,
+    SIM_STRONG_MARK = 4,
     SIM_STRONG_READ = 5,
     SIM_STRONG_WRITE = 6
 } sim_access;
@@ -221,8 +229,9 @@ void sim_clock_free(sim_clock *clock);
 void sim_release(sim_warp *warp, sim_clock *into); /* the warp's past, and then its present begins anew */
 void sim_acquire(sim_warp *warp, const sim_clock *from);
 void sim_clock_clear(sim_clock *clock);
-void sim_warp_sync(sim_warp *warp);   /* bar.warp.sync */
-void sim_proxy_fence(sim_warp *warp); /* fence.proxy.async of the current lanes */
+void sim_warp_sync(sim_warp *warp);    /* bar.warp.sync */
+void sim_proxy_fence(sim_warp *warp);  /* fence.proxy.async of the current lanes */
+void sim_memory_fence(sim_warp *warp); /* fence, membar: orders strong accesses */
 /* Generic access of one lane; SIM_FAULT after a race. */
 sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner, uint32_t offset,
                          uint32_t size, sim_access access);
