@@ -1,4 +1,192 @@
+/* op_control.c - branches, exits, and what only tells the hardware something. */
 #include "../ptx/bind.h"
 #include "sim.h"
+#include <string.h>
 
-const ptx_op ptx_ops_control[] = {{NULL, NULL}};
+enum { MIN_REGISTERS = 24, MAX_REGISTERS = 256, REGISTER_STEP = 8 };
+
+static sim_next run_bra(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    sim_branch(warp, mask, insn->value);
+    return SIM_MOVED;
+}
+
+static sim_next run_bra_uni(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    if (mask != warp->split[warp->current].mask) {
+        return sim_fault_at(warp, insn, __builtin_ctz(mask), SIM_FAULT_DIVERGENT,
+                            "divergent: only lanes 0x%08x of 0x%08x take it", mask, warp->split[warp->current].mask);
+    }
+    return run_bra(warp, insn, mask);
+}
+
+static bool bind_bra(ptx_bind *b)
+{
+    bool uniform = bind_take(b, "uni");
+    if (!bind_end(b) || !bind_operands(b, 1)) {
+        return false;
+    }
+    if (b->insn->operand[0].kind != PTX_LABEL) {
+        return bind_fail(b, "the operand is not a label");
+    }
+    b->insn->value = b->insn->operand[0].target;
+    b->insn->run = uniform ? run_bra_uni : run_bra;
+    return bind_ok(b);
+}
+
+/* brx.idx index, {label, ...}: .branchtargets names the list. */
+static sim_next run_brx(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    const ptx_operand *list = &insn->operand[1];
+    const uint32_t *index = sim_u32(warp, insn->a);
+    sim_split *split = &warp->split[warp->current];
+    bool some_stay = mask != split->mask;
+    for (uint32_t rest = mask; rest;) {
+        uint32_t lane = (uint32_t)__builtin_ctz(rest), alike = 0;
+        if (index[lane] >= list->count) {
+            return sim_fault_at(warp, insn, (int)lane, SIM_FAULT_INSTRUCTION, "index %u of %u targets", index[lane],
+                                list->count);
+        }
+        SIM_FOR_LANES(other, rest)
+        {
+            alike |= index[other] == index[lane] ? UINT32_C(1) << other : 0;
+        }
+        rest &= ~alike;
+        sim_move(warp, alike, list->element[index[lane]].target);
+    }
+    split->pc += some_stay;
+    return SIM_MOVED;
+}
+
+static bool bind_brx(ptx_bind *b)
+{
+    ptx_insn *i = b->insn;
+    if (!bind_take(b, "idx")) {
+        return bind_fail(b, "only brx.idx is known");
+    }
+    bind_take(b, "uni");
+    if (!bind_end(b) || !bind_operands(b, 2)) {
+        return false;
+    }
+    bool labels = i->operand[1].kind == PTX_VECTOR && i->operand[1].count > 0;
+    for (uint32_t e = 0; labels && e < i->operand[1].count; e++) {
+        labels = i->operand[1].element[e].kind == PTX_LABEL;
+    }
+    if (!labels) {
+        return bind_fail(b, "the second operand is not a list of labels");
+    }
+    i->a = bind_source(b, 0, PTX_U32);
+    i->run = run_brx;
+    return bind_ok(b);
+}
+
+static sim_next run_exit(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    (void)insn;
+    sim_exit(warp, mask);
+    return SIM_MOVED;
+}
+
+static bool bind_exit(ptx_bind *b)
+{
+    bind_take(b, "uni"); /* ret.uni */
+    b->insn->run = run_exit;
+    return bind_end(b) && bind_operands(b, 0);
+}
+
+static sim_next run_trap(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    return sim_fault_at(warp, insn, __builtin_ctz(mask), SIM_FAULT_TRAP, "the kernel trapped");
+}
+
+static bool bind_trap(ptx_bind *b)
+{
+    b->insn->run = run_trap;
+    return bind_end(b) && bind_operands(b, 0);
+}
+
+static sim_next run_yield(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    (void)warp;
+    (void)insn;
+    (void)mask;
+    return SIM_YIELD;
+}
+
+static sim_next run_nothing(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    (void)warp;
+    (void)insn;
+    (void)mask;
+    return SIM_NEXT;
+}
+
+static bool bind_nanosleep(ptx_bind *b)
+{
+    if (bind_type(b) != PTX_U32 || !bind_end(b) || !bind_operands(b, 1)) {
+        return bind_fail(b, "the type is not .u32");
+    }
+    bind_source(b, 0, PTX_U32);
+    b->insn->run = run_yield;
+    return bind_ok(b);
+}
+
+/* griddepcontrol: a stream's launches follow each other here, so there is nothing to wait for. */
+static bool bind_griddepcontrol(ptx_bind *b)
+{
+    static const char *const actions[] = {"launch_dependents", "wait", NULL};
+    if (bind_choice(b, actions) < 0) {
+        return bind_fail(b, "neither .launch_dependents nor .wait");
+    }
+    b->insn->run = run_nothing;
+    return bind_end(b) && bind_operands(b, 0);
+}
+
+static sim_next run_setmaxnreg(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    sim_next next = sim_converge(warp, insn, mask, warp->live);
+    if (next != SIM_NEXT) {
+        return next;
+    }
+    uint32_t kept = warp->registers_kept;
+    bool grows = insn->flag != 0;
+    if (kept && (grows ? insn->value < kept : insn->value > kept)) {
+        return sim_fault_at(warp, insn, -1, SIM_FAULT_INSTRUCTION, "%s to %u registers from %u", grows ? "inc" : "dec",
+                            insn->value, kept);
+    }
+    warp->registers_kept = insn->value;
+    return SIM_NEXT;
+}
+
+/* PTX ISA "setmaxnreg": 24 to 256, a multiple of 8. */
+static bool bind_setmaxnreg(ptx_bind *b)
+{
+    static const char *const actions[] = {"dec", "inc", NULL};
+    int action = bind_choice(b, actions);
+    if (action < 0 || !bind_take(b, "sync") || !bind_take(b, "aligned") || bind_type(b) != PTX_U32) {
+        return bind_fail(b, "not .inc or .dec with .sync.aligned.u32");
+    }
+    int64_t count = 0;
+    if (!bind_end(b) || !bind_operands(b, 1) || !bind_constant(b, &b->insn->operand[0], &count)) {
+        return false;
+    }
+    if (count < MIN_REGISTERS || count > MAX_REGISTERS || count % REGISTER_STEP) {
+        return bind_fail(b, "the count is not a multiple of 8 in 24..256");
+    }
+    b->insn->flag = (uint8_t)action;
+    b->insn->value = (uint32_t)count;
+    b->insn->run = run_setmaxnreg;
+    return bind_ok(b);
+}
+
+const ptx_op ptx_ops_control[] = {
+    {"bra", bind_bra},
+    {"brx", bind_brx},
+    {"ret", bind_exit},
+    {"exit", bind_exit},
+    {"trap", bind_trap},
+    {"nanosleep", bind_nanosleep},
+    {"griddepcontrol", bind_griddepcontrol},
+    {"setmaxnreg", bind_setmaxnreg},
+    {NULL, NULL},
+};

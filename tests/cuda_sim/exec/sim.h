@@ -84,7 +84,6 @@ struct sim_block {
 struct sim_cluster {
     sim_worker *worker;
     uint32_t block_count, live_blocks;
-    uint32_t turn;    /* run.c: the warp that runs next, counted over all blocks */
     uint64_t number;  /* in the launch */
     uint64_t events;  /* counts whatever may let a waiting split go on */
     sim_block *block; /* block_count of them, by rank */
@@ -108,6 +107,7 @@ typedef struct sim_run {
     const ptx_function *function;
     uint32_t cluster_dims[3], blocks_per_cluster, shared_bytes, warps_per_block;
     uint64_t cluster_total;
+    bool uses_clocks; /* the kernel reads a clock or a timer */
     _Atomic uint64_t next_cluster, instructions;
     _Atomic int faulted;
     sim_fault fault; /* of the first one who set faulted */
