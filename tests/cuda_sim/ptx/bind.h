@@ -71,10 +71,7 @@ typedef struct ptx_op {
 } ptx_op;
 const ptx_op *ptx_op_find(const char *mnemonic);
 
-/* Instructions that share a mnemonic with a family of another file, whose binder hands them over with their first
- * suffix still to be taken: all in op_bulk.c. */
-bool bind_bulk(ptx_bind *b);            /* "cp.async" has been taken, "bulk" is next; and cp.reduce, "reduce" is next */
-bool bind_proxy_fence(ptx_bind *b);     /* fence: "proxy" or "mbarrier_init" is next */
-bool bind_tensor_prefetch(ptx_bind *b); /* prefetch: "tensormap" is next, or a space before it */
+/* op_bulk.c: cp.async.bulk and cp.reduce, which share a mnemonic with cp.async. "bulk" or "reduce" is next. */
+bool bind_bulk(ptx_bind *b);
 
 #endif
