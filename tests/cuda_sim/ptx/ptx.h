@@ -60,7 +60,8 @@ typedef struct ptx_symbol {
     ptx_type type;
     uint32_t align;
     uint64_t size;   /* bytes; 0: an extern .shared array, the dynamic shared memory */
-    uint64_t offset; /* in its space: parameters, shared, local; .global and .const: in ptx_module.data */
+    uint64_t offset; /* in its space: parameters, shared (not the dynamic: it begins at the function's shared_bytes,
+                        aligned to its dynamic_align), local; .global and .const: in ptx_module.data */
 } ptx_symbol;
 
 /* Special registers (PTX ISA "Special Registers"). x, y, z follow each other. */
@@ -121,7 +122,7 @@ typedef enum ptx_operand_kind {
     PTX_SYMBOL,  /* name or name+4: its address */
     PTX_ADDRESS, /* [%rd1+8], [name+8], [64]; with coordinates: [%rd1, {%r1, %r2}] and, for im2col or gather, a third
                     part */
-    PTX_VECTOR,  /* {a, b} */
+    PTX_VECTOR,  /* {a, b}; the name of .branchtargets: a vector of labels */
     PTX_PAIR,    /* %r1|%p1: element[0] and element[1] */
     PTX_LABEL,
     PTX_SINK, /* _ */
@@ -132,12 +133,13 @@ typedef enum ptx_operand_kind {
  * and special registers get a slot too when a binder asks for one, so that a handler sees nothing but slots. */
 typedef struct ptx_operand {
     ptx_operand_kind kind;
-    bool negated;  /* !%p1 */
-    ptx_type type; /* PTX_REGISTER: as declared */
-    uint32_t slot; /* PTX_REGISTER from the parser on; others after bind_source() or bind_address() */
-    uint32_t reg;  /* number for sim_warp.defined; 0: always defined */
-    bool is_float; /* PTX_IMMEDIATE: written as a floating-point constant */
-    uint64_t bits; /* PTX_IMMEDIATE: integer, or the bits of a double (0f and decimal constants widened to double) */
+    bool negated;   /* !%p1 */
+    ptx_type type;  /* PTX_REGISTER: as declared */
+    uint32_t slot;  /* PTX_REGISTER from the parser on; others after bind_source() or bind_address() */
+    uint32_t reg;   /* number for sim_warp.defined; 0: always defined */
+    bool is_float;  /* PTX_IMMEDIATE: written as a floating-point constant */
+    bool is_single; /* and as 0f */
+    uint64_t bits;  /* PTX_IMMEDIATE: integer, or the bits of a double (0f and decimal constants widened to double) */
     ptx_special special;
     const ptx_symbol *symbol; /* PTX_SYMBOL, PTX_ADDRESS with a name as its base; else NULL */
     int64_t offset;           /* PTX_SYMBOL, PTX_ADDRESS */
@@ -202,6 +204,7 @@ typedef struct ptx_function {
     uint32_t cluster[3];                          /* .reqnctapercluster or .explicitcluster; 0: not given */
     uint32_t insn_count;
     ptx_insn *insn;
+    const char **register_name;                      /* by number; [0] is NULL */
     uint32_t register_count;                         /* with number 0, which stands for all that is always defined */
     uint32_t registers_32, registers_64, predicates; /* declared and used, for reports */
     uint32_t file_bytes;     /* register file of a warp: registers, then constants and special registers */
