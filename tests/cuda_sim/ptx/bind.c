@@ -239,8 +239,8 @@ static void check_register(ptx_bind *b, const ptx_operand *operand, ptx_type typ
     if (!agrees(operand->type, type, wide)) {
         bind_fail(b, "a register of type %s where %s is expected", ptx_type_name(operand->type), ptx_type_name(type));
     }
-    if (operand->negated && !is_instruction(b, "and") && !is_instruction(b, "or")) {
-        bind_fail(b, "'!' is not supported here");
+    if (operand->negated) {
+        bind_fail(b, "'!' is not supported here"); /* where it is, bind_predicate() is called */
     }
 }
 
