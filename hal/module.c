@@ -96,10 +96,11 @@ static hal_status check_kernel(const hal_device *device, const char *label, hal_
                         HAL_MAX_BINDINGS);
     }
     uint32_t least = desc->splittable ? 12 : 0;
-    if (desc->args_size % 4 || desc->args_size > device->info.max_args || desc->args_size < least) {
-        return hal_fail(desc->args_size > device->info.max_args ? HAL_ERROR_LIMIT : HAL_ERROR_INVALID_ARGUMENT,
+    uint32_t most = desc->abi == HAL_ABI_OFFSET ? HAL_MAX_ARGS : device->info.max_args;
+    if (desc->args_size % 4 || desc->args_size > most || desc->args_size < least) {
+        return hal_fail(desc->args_size > most ? HAL_ERROR_LIMIT : HAL_ERROR_INVALID_ARGUMENT,
                         "kernel '%s': %u bytes of args; a multiple of 4, from %u to %u", label, desc->args_size, least,
-                        device->info.max_args);
+                        most);
     }
     for (uint32_t i = 0; i < desc->binding_count; i++) {
         if (desc->bindings[i] < HAL_READ || desc->bindings[i] > HAL_READ_WRITE) {

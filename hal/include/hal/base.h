@@ -104,7 +104,7 @@ typedef struct hal_span {
 #define HAL_REST         UINT64_MAX
 #define HAL_MAX_BINDINGS 16  /* spans of one dispatch */
 #define HAL_MAX_SLOTS    64  /* slots and mutable scalars of one list, each */
-#define HAL_MAX_ARGS     128 /* bytes of one dispatch's argument struct */
+#define HAL_MAX_ARGS     256 /* bytes of one dispatch's argument struct */
 
 static inline hal_span hal_range(hal_buffer *buffer, uint64_t offset, uint64_t size)
 {

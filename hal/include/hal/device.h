@@ -46,7 +46,7 @@ typedef struct hal_device_info {
     uint32_t max_group_dim[3];
     uint64_t max_group_count[3]; /* per dispatch; larger grids are split for kernels that allow it */
     uint32_t max_shared_memory;  /* per group */
-    uint32_t max_args;           /* bytes of an argument struct: HAL_MAX_ARGS or less */
+    uint32_t max_args;           /* bytes of a HAL_ABI_PLAIN kernel's argument struct; HAL_ABI_OFFSET: HAL_MAX_ARGS */
     uint32_t span_alignment;     /* offsets of spans bound to HAL_ABI_PLAIN kernels: multiples of this */
     uint64_t memory_size;        /* of the device */
     uint64_t max_buffer_size;

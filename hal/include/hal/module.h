@@ -76,7 +76,7 @@ typedef struct hal_kernel_desc {
     hal_access bindings[HAL_MAX_BINDINGS]; /* how each span is used: hazards are derived from this */
     hal_view views[HAL_MAX_BINDINGS];
     uint32_t binding_count;
-    uint32_t args_size; /* bytes, a multiple of 4, at most HAL_MAX_ARGS */
+    uint32_t args_size; /* bytes, a multiple of 4, at most hal_device_info.max_args or (HAL_ABI_OFFSET) HAL_MAX_ARGS */
     uint32_t group[3];  /* work-items; 0 counts as 1 */
     const hal_constant *constants;
     uint32_t constant_count;

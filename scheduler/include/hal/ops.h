@@ -2,25 +2,19 @@
  *
  * An operator validates its operands, picks a kernel for the device and records dispatches. It never waits and never
  * allocates device memory; kernels are compiled at their first use on a device (hal_gemm_prepare does it ahead).
+ * A problem that may keep the device busy for more than a second becomes several dispatches, so that no watchdog ends it
+ * and other work gets its turn; the result is the same, bit for bit.
  * Operands are spans (a buffer or a slot, and a byte offset: any multiple of the element size) with the dtype and
  * leading dimension in the descriptor. Matrices are row-major; a leading dimension is a row's stride in elements. */
 #ifndef HAL_OPS_H
 #define HAL_OPS_H
 
-#include <hal/hal.h>
+#include <hal/ops_attention.h>
+#include <hal/ops_rows.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Activations. At -inf each takes its limit (SiLU, GELU: 0); NaN stays NaN, ReLU included. */
-typedef enum hal_act {
-    HAL_ACT_NONE = 0,
-    HAL_ACT_RELU = 1,
-    HAL_ACT_GELU_ERF = 2,  /* x/2 (1 + erf(x/sqrt 2)) */
-    HAL_ACT_GELU_TANH = 3, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel, 2016) */
-    HAL_ACT_SILU = 4       /* x / (1 + exp(-x)) */
-} hal_act;
 
 /* D = act(alpha A B + beta C + bias) + residual, for each of `batch` problems.
  *

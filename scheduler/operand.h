@@ -1,0 +1,73 @@
+/* operand.h - what every operator does with its operands: defaults, checks of extent, alignment and overlap, and the
+ * dispatch. An operator file fills a table of hal_operand, resolves it, fills its argument struct and calls
+ * hal_operator_dispatch. */
+#ifndef HAL_OPERAND_H
+#define HAL_OPERAND_H
+
+#include <hal/ops.h>
+
+#include "kernel_abi.h"
+#include "kernel_cache.h"
+
+/* A matrix of the operator: `rows` rows of `columns` elements, `ld` elements apart, once per problem of a batch. A
+ * vector is one row. The fields up to stride are given; `present` says whether it is touched at all. */
+typedef struct hal_operand {
+    const char *name; /* of the descriptor's field */
+    bool present;
+    hal_span span;
+    hal_dtype dtype;
+    uint64_t rows, columns, ld; /* ld 0: columns */
+    uint64_t batch, stride;     /* batch 0: 1 */
+    uint64_t bytes;             /* from the first byte of the first element to the last of the last */
+    uint64_t start;             /* of the buffer in the memory it lies in */
+} hal_operand;
+
+/* Dimensions are 32-bit in the kernels, with room to add a tile. */
+#define HAL_MAX_DIMENSION ((uint64_t)INT32_MAX)
+
+/* Copies a descriptor (hal_desc_read) after a check for NULL; `type` names it: "hal_softmax_desc". */
+hal_status hal_operator_desc(const char *op, const void *given, void *desc, size_t size, const char *type);
+
+/* *dtype takes its default if it is HAL_DTYPE_DEFAULT, and must then be F32, F16, BF16 or, if `f8`, F8E4M3. */
+hal_status hal_operand_dtype(const char *op, const char *field, hal_dtype *dtype, hal_dtype fallback, bool f8);
+
+/* Each of `dimensions` must be at most HAL_MAX_DIMENSION. `names`: for the message, like "rows, columns". */
+hal_status hal_operand_dimensions(const char *op, const char *names, const uint64_t *dimensions, uint32_t count);
+
+/* Fill in defaults, and check leading dimension, alignment and extent of one operand that is present. The span becomes
+ * as tight as the extent. `spans` false (prepare, workspace): a missing span is accepted; else it is an error. */
+hal_status hal_operand_resolve(const char *op, hal_operand *operand, bool spans);
+
+/* Whether two resolved operands share an element. Exact for column blocks of one matrix; else their byte ranges count.
+ */
+bool hal_operands_overlap(const hal_operand *x, const hal_operand *y);
+/* HAL_ERROR_OVERLAP if `out` shares memory with another present operand of the table. Bit i of `exactly`: operand i may
+ * be exactly `out` (span, dtype, leading dimension, stride). */
+hal_status hal_operand_check_output(const char *op, const hal_operand *operands, uint32_t count, uint32_t out,
+                                    uint32_t exactly);
+
+void hal_set64(uint32_t words[2], uint64_t value);
+uint64_t hal_groups(uint64_t size, uint64_t tile); /* tiles that cover `size`; 0 for 0 */
+
+/* A kernel and how an operator launches it. */
+typedef struct hal_operator_launch {
+    hal_kernel_spec spec; /* name, constants, args_size, group; bindings and their count are filled in */
+    const char *const *constant_names;
+    hal_grid grid;
+    uint64_t most_groups; /* of one dispatch, so that it does not run for long; 0: any number */
+} hal_operator_launch;
+
+/* Starts a launch: zero but for the name, the constants, the argument size and a group of 1. */
+void hal_operator_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
+                               const char *const *names, uint32_t count, uint32_t args_size);
+
+/* Records the dispatch: the kernel is compiled if need be. `access` is of each operand; an absent one is bound to the
+ * span of operand `stand_in`, and the kernel must not touch it. */
+hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator_launch *launch,
+                                 const hal_operand *operands, const hal_access *access, uint32_t count,
+                                 uint32_t stand_in, const void *args);
+/* Only compiles it. */
+hal_status hal_operator_prepare(hal_device *device, const char *op, hal_operator_launch *launch,
+                                const hal_access *access, uint32_t count);
+
+#endif
