@@ -173,12 +173,11 @@ static hal_status resolve_bindings(hal_cmdlist *list, const hal_kernel *kernel, 
     return HAL_OK;
 }
 
-/* One part of a grid that the device takes at once, as far as the limits allow. */
-static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, hal_grid grid, hal_told *told,
-                                 uint8_t *args)
+/* The groups of one command in each dimension. */
+static hal_status part_size(const hal_device *device, const hal_kernel *kernel, const uint32_t total[3],
+                            uint64_t most_groups, uint32_t step[3])
 {
-    const uint64_t *most = list->object.device->info.max_group_count;
-    uint32_t total[3] = {grid.x, grid.y, grid.z}, step[3];
+    const uint64_t *most = device->info.max_group_count;
     for (int i = 0; i < 3; i++) {
         step[i] = total[i] < most[i] ? total[i] : (uint32_t)most[i];
         if (step[i] < total[i] && !kernel->desc.splittable) {
@@ -186,12 +185,28 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
                             "kernel '%s': %u groups in dimension %d, the device takes %llu; make it splittable",
                             kernel->object.label, total[i], i, (unsigned long long)most[i]);
         }
+        if (most_groups) {
+            step[i] = step[i] < most_groups ? step[i] : (uint32_t)most_groups;
+            most_groups /= step[i]; /* in the dimensions to come; at least 1, so that each has a group */
+        }
     }
+    return HAL_OK;
+}
+
+/* The whole grid, in as many commands as it takes. */
+static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, hal_grid grid, uint64_t most_groups,
+                                 hal_told *told, uint8_t *args)
+{
+    uint32_t total[3] = {grid.x, grid.y, grid.z}, step[3];
+    hal_status status = part_size(list->object.device, kernel, total, most_groups, step);
+    if (status != HAL_OK) {
+        return status;
+    }
+    const bool slow = most_groups && most_groups < (uint64_t)grid.x * grid.y * grid.z;
     if (list->recording) {
         list->recording->last_first = list->recording->commands.count;
     }
     uint32_t base[3];
-    hal_status status = HAL_OK;
     for (base[2] = 0; base[2] < total[2] && status == HAL_OK; base[2] += step[2]) {
         for (base[1] = 0; base[1] < total[1] && status == HAL_OK; base[1] += step[1]) {
             for (base[0] = 0; base[0] < total[0] && status == HAL_OK; base[0] += step[0]) {
@@ -203,6 +218,9 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
                     memcpy(args + kernel->desc.args_size - sizeof base, base, sizeof base);
                 }
                 status = emit(list, told);
+                if (status == HAL_OK && slow && !list->recording) {
+                    status = hal_stream_flush(list->stream); /* a watchdog may time what is submitted together */
+                }
             }
         }
     }
@@ -215,7 +233,7 @@ static hal_status dispatch_parts(hal_cmdlist *list, const hal_kernel *kernel, ha
 }
 
 static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
-                           uint32_t span_count, const uint32_t *alignments, const void *given, uint32_t args_size)
+                           uint32_t span_count, const hal_dispatch_rules *rules, const void *given, uint32_t args_size)
 {
     hal_status status = check_list(list);
     status = status == HAL_OK ? check_dispatch(list, kernel, span_count, spans, given, args_size) : status;
@@ -225,7 +243,7 @@ static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid,
     hal_told told;
     told.span_count = told.ref_count = 0;
     told.upload = 0;
-    status = resolve_bindings(list, kernel, spans, alignments, &told);
+    status = resolve_bindings(list, kernel, spans, rules->alignments, &told);
     if (status != HAL_OK) {
         return status;
     }
@@ -256,20 +274,21 @@ static hal_status dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid,
     told.command.dispatch.spans = told.spans;
     told.command.dispatch.args = args;
     told.command.dispatch.args_size = args_size;
-    return dispatch_parts(list, kernel, grid, &told, args);
+    return dispatch_parts(list, kernel, grid, rules->most_groups, &told, args);
 }
 
 hal_status hal_cmd_dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
                             uint32_t span_count, const void *args, uint32_t args_size)
 {
-    return hal_cmdlist_noted(list, dispatch(list, kernel, grid, spans, span_count, NULL, args, args_size));
+    return hal_cmd_dispatch_with(list, kernel, grid, spans, span_count, &(hal_dispatch_rules){NULL, 0}, args,
+                                 args_size);
 }
 
-hal_status hal_cmd_dispatch_aligned(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
-                                    uint32_t span_count, const uint32_t *alignments, const void *args,
-                                    uint32_t args_size)
+hal_status hal_cmd_dispatch_with(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
+                                 uint32_t span_count, const hal_dispatch_rules *rules, const void *args,
+                                 uint32_t args_size)
 {
-    return hal_cmdlist_noted(list, dispatch(list, kernel, grid, spans, span_count, alignments, args, args_size));
+    return hal_cmdlist_noted(list, dispatch(list, kernel, grid, spans, span_count, rules, args, args_size));
 }
 
 static hal_status add_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_offset)

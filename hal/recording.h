@@ -94,11 +94,17 @@ void hal_told_fill_empty(hal_told *told);
 /* A recorded list remembers its first failure, so that finish cannot succeed on half a list. Returns `status`. */
 hal_status hal_cmdlist_noted(hal_cmdlist *list, hal_status status);
 
-/* hal_cmd_dispatch for operators: alignments[i] is what the address of span i must be a multiple of, on top of what its
- * binding form needs; also of what a slot is bound to later. */
-hal_status hal_cmd_dispatch_aligned(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
-                                    uint32_t span_count, const uint32_t *alignments, const void *args,
-                                    uint32_t args_size);
+/* What an operator asks of a dispatch, on top of what the kernel and the device do. */
+typedef struct hal_dispatch_rules {
+    const uint32_t *alignments; /* of the address of span i, also of what a slot is bound to later; NULL: none */
+    uint64_t most_groups;       /* one command runs: a larger grid is cut, so that no command runs for long, and each
+                                   is handed over by itself; 0: as many as the device takes. A splittable kernel's */
+} hal_dispatch_rules;
+
+/* hal_cmd_dispatch for operators. */
+hal_status hal_cmd_dispatch_with(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
+                                 uint32_t span_count, const hal_dispatch_rules *rules, const void *args,
+                                 uint32_t args_size);
 
 hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told);
 hal_status hal_recording_event(hal_cmdlist *list, hal_event *event, bool is_wait);

@@ -297,7 +297,9 @@ static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, u
     }
 }
 
-static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
+/* `most_groups` of one dispatch; 0: as planned. */
+static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,
+                         gemm_kernel *used)
 {
     gemm_problem problem;
     gemm_plan plan;
@@ -329,14 +331,21 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t 
         spans[GEMM_B].offset -= plan.back_b;
         spans[GEMM_B].size = plan.view_b;
     }
-    return hal_cmd_dispatch_aligned(list, kernel, plan.grid, spans, GEMM_OPERANDS, alignments, &args, sizeof args);
+    const hal_dispatch_rules rules = {alignments, most_groups ? most_groups : plan.most_groups};
+    return hal_cmd_dispatch_with(list, kernel, plan.grid, spans, GEMM_OPERANDS, &rules, &args, sizeof args);
+}
+
+hal_status hal_gemm_split(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,
+                          gemm_kernel *used)
+{
+    *used = 0;
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without, most_groups, used)) : status;
 }
 
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
 {
-    *used = 0;
-    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
-    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without, used)) : status;
+    return hal_gemm_split(list, desc, without, 0, used);
 }
 
 hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc)

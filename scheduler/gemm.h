@@ -35,6 +35,8 @@ typedef struct gemm_plan {
     hal_kernel_spec spec;
     const char *const *constant_names;
     hal_grid grid;
+    uint32_t tile_m, tile_n; /* what a group computes */
+    uint64_t most_groups;    /* of one dispatch, so that it does not run for long */
     uint64_t back_a, back_b; /* bytes that the spans of A and B start before the operand, and ... */
     uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
     uint64_t iterations;     /* the most that a work-item's loops take together, the last test of each included */
@@ -57,7 +59,13 @@ typedef enum gemm_kernel {
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen);
 
+/* FLOP/s that a compute unit reaches at the least. */
+double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel);
+
 /* hal_gemm without some kernels; tests run every form of a kernel on every device with it. *used: the one taken. */
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used);
+/* The same, cut into dispatches of at most so many groups. */
+hal_status hal_gemm_split(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,
+                          gemm_kernel *used);
 
 #endif

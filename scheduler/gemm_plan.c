@@ -15,6 +15,10 @@ typedef struct gemm_tile {
 static const gemm_tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
 #define TILE_COUNT (sizeof tiles / sizeof tiles[0])
 
+/* What it costs to load an element of A or B, and to finish and store one of D, in FLOP. */
+#define LOAD_WORK  16.0
+#define STORE_WORK 64.0
+
 static const char *const tiled_names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M",
                                           "TILE_N", "TILE_K",  "MICRO_M", "MICRO_N"};
 
@@ -35,6 +39,13 @@ static void spec_start(gemm_plan *plan, const char *name, const uint32_t *consta
     spec->binding_count = GEMM_OPERANDS;
     spec->args_size = sizeof(hal_gemm_args);
     spec->group[0] = spec->group[1] = spec->group[2] = 1;
+}
+
+static void cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n)
+{
+    plan->tile_m = tile_m;
+    plan->tile_n = tile_n;
+    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, tile_m), p->batch);
 }
 
 /* Beyond the device's limit loops would end early, and sums be wrong. */
@@ -83,7 +94,7 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     plan->constant_names = tiled_names;
     plan->spec.group[0] = best->n / best->micro_n;
     plan->spec.group[1] = best->m / best->micro_m;
-    plan->grid = HAL_GRID3(groups(p->n, best->n), groups(p->m, best->m), p->batch);
+    cover(plan, p, best->m, best->n);
     plan->iterations =
         (uint64_t)groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
     if (!loops_fit(info, plan)) {
@@ -123,7 +134,7 @@ static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_p
             const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, tile_m, tile_n, tile_k};
             spec_start(plan, "gemm_task", constants, 6);
             plan->constant_names = names;
-            plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, tile_m), p->batch);
+            cover(plan, p, tile_m, tile_n);
             return true;
         }
     }
@@ -155,7 +166,7 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
         plan->constant_names = names;
         plan->spec.group[0] = threads;
         plan->spec.dynamic_shared = shared;
-        plan->grid = HAL_GRID3(groups(p->n, shapes[i].n), groups(p->m, shapes[i].m), p->batch);
+        cover(plan, p, shapes[i].m, shapes[i].n);
         found = true;
         if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
             break;
@@ -191,7 +202,7 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
     const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
     spec_start(plan, "gemm_task_small", constants, 5);
     plan->constant_names = names;
-    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, rows), p->batch);
+    cover(plan, p, rows, tile_n);
     return true;
 }
 
@@ -213,7 +224,7 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
     spec_start(plan, "gemm_small", constants, 5);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
-    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, rows), p->batch);
+    cover(plan, p, rows, tile_n);
     const uint32_t slices = threads / tile_n, items = groups(rows * tile_n, threads);
     plan->iterations = (uint64_t)groups(p->k, slices) + 1 + (uint64_t)items * (slices + 2) + 1;
     return loops_fit(info, plan);
@@ -288,13 +299,13 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
         plan->view_a = bytes[0];
         plan->view_b = bytes[1];
     }
-    plan->grid = HAL_GRID3(groups(p->n, columns), groups(p->m, 8 * row_groups), p->batch);
+    cover(plan, p, 8 * row_groups, columns);
     const uint32_t step = dtype == HAL_F32 ? 16 : 8;
     plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
     return loops_fit(info, plan);
 }
 
-hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
+static hal_status choose(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen)
 {
     const bool few = problem->m <= GEMM_FEW_ROWS;
@@ -318,4 +329,39 @@ hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *proble
         return HAL_OK;
     }
     return plan_tiled(info, problem, plan);
+}
+
+/* About an eighth of what the smallest unit of each class does at its best; a CPU that runs a GPU's kernel (one
+ * work-item after the other, barriers between) is far slower: lavapipe was measured at 150 MFLOP/s a core. */
+double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel)
+{
+    switch (type) {
+    case HAL_DEVICE_CPU:
+        return kernel == GEMM_KERNEL_TASK ? 4e9 : 0.1e9;
+    case HAL_DEVICE_DISCRETE:
+        return kernel == GEMM_KERNEL_MMA ? 100e9 : 20e9;
+    default:
+        return 2e9;
+    }
+}
+
+/* Groups that surely run within a second, the time in which watchdogs and a user who waits lose patience. Less than a
+ * group to each unit would not be faster. */
+static uint64_t second_of_groups(const hal_device_info *info, const gemm_problem *p, const gemm_plan *plan,
+                                 gemm_kernel kernel)
+{
+    const double m = plan->tile_m, n = plan->tile_n, units = info->compute_units;
+    const double work = p->k * (2 * m * n + LOAD_WORK * (m + n)) + STORE_WORK * m * n;
+    const double most = units * hal_gemm_slowest(info->type, kernel) / work;
+    return (uint64_t)(most > units ? most : units);
+}
+
+hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
+                         gemm_kernel *chosen)
+{
+    hal_status status = choose(info, problem, without, plan, chosen);
+    if (status == HAL_OK) {
+        plan->most_groups = second_of_groups(info, problem, plan, *chosen);
+    }
+    return status;
 }

@@ -370,11 +370,21 @@ int main(void)
         return 77;
     }
     hal_device_destroy(probe.device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_few_rows),       cmocka_unit_test(test_general_kernels),
-        cmocka_unit_test(test_large),     cmocka_unit_test(test_special_values), cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_nan_row),   cmocka_unit_test(test_not_read),       cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_long_sums), cmocka_unit_test(test_long_k),         cmocka_unit_test(test_guard_pages)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_general_kernels),
+                                       cmocka_unit_test(test_large),
+                                       cmocka_unit_test(test_special_values),
+                                       cmocka_unit_test(test_conversions),
+                                       cmocka_unit_test(test_nan_row),
+                                       cmocka_unit_test(test_not_read),
+                                       cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_long_sums),
+                                       cmocka_unit_test(test_long_k),
+                                       cmocka_unit_test(test_guard_pages),
+                                       cmocka_unit_test(test_second_of_groups),
+                                       cmocka_unit_test(test_split_is_equal),
+                                       cmocka_unit_test(test_split_count)};
     int failed = cmocka_run_group_tests_name("gemm", tests, gemm_setup, gemm_teardown);
     failed += cmocka_run_group_tests_name("gemm rules", gemm_rules, gemm_setup, gemm_teardown);
     return failed != 0;

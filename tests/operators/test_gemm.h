@@ -9,6 +9,11 @@ extern const struct CMUnitTest gemm_rules[GEMM_RULES];
 
 void test_guard_pages(void **state); /* test_gemm_guard.c */
 
+/* test_gemm_split.c */
+void test_second_of_groups(void **state);
+void test_split_is_equal(void **state);
+void test_split_count(void **state);
+
 /* test_gemm_hardening.c */
 void test_one_row_any_ld(void **state);
 void test_slot_alignment(void **state);
