@@ -204,8 +204,6 @@ static uint32_t block_special(const sim_block *block, ptx_special special)
         return block->rank;
     case PTX_CLUSTER_NCTARANK:
         return run->blocks_per_cluster;
-    case PTX_IS_EXPLICIT_CLUSTER:
-        return launch->cluster[0] != 0 || run->function->cluster[0] != 0;
     case PTX_NWARPID:
         return run->warps_per_block;
     case PTX_SMID:
@@ -216,7 +214,7 @@ static uint32_t block_special(const sim_block *block, ptx_special special)
         return launch->dynamic_shared;
     case PTX_TOTAL_SMEM_SIZE:
         return run->shared_bytes;
-    default: /* gridid; and the clocks, which warp.c moves */
+    default: /* the clocks: warp.c moves them */
         return 0;
     }
 }
@@ -229,10 +227,15 @@ static bool varies_in_a_block(ptx_special special)
 static void warp_begin(sim_warp *warp)
 {
     const ptx_function *function = sim_function(warp);
+    bool explicit_cluster = warp->block->cluster->worker->run->launch->cluster[0] || function->cluster[0];
     for (uint32_t i = 0; i < function->special_count; i++) {
         ptx_special special = function->special[i].special;
         uint32_t slot = function->special[i].slot;
-        if (special == PTX_WARPID) {
+        if (special == PTX_GRIDID) {
+            memset(sim_u64(warp, slot), 0, PTX_LANES * sizeof(uint64_t));
+        } else if (special == PTX_IS_EXPLICIT_CLUSTER) {
+            *sim_pred(warp, slot) = explicit_cluster ? ~UINT32_C(0) : 0;
+        } else if (special == PTX_WARPID) {
             fill(warp, slot, warp->id);
         } else if (varies_in_a_block(special)) {
             fill_lanes(warp, special, slot);

@@ -187,6 +187,8 @@ void sim_move(sim_warp *warp, uint32_t lanes, uint32_t target);
 /* Whether all live lanes of `wanted` are here (mask): SIM_NEXT; SIM_WAIT while others may still come; SIM_FAULT with
  * "divergent" if all other lanes wait in the same way elsewhere. .aligned: wanted is ~0. */
 sim_next sim_converge(sim_warp *warp, const ptx_insn *insn, uint32_t mask, uint32_t wanted);
+/* .sync instructions: each lane names its partners in members[lane]; all those who name the same ones must be here. */
+sim_next sim_converge_members(sim_warp *warp, const ptx_insn *insn, uint32_t mask, const uint32_t *members);
 
 /* --- memory.c --- */
 /* Strong ones (.relaxed, .acquire, .release, .volatile) and atomics don't race among each other. */
@@ -238,8 +240,11 @@ sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, si
 /* The same for the lanes of one instruction, at offset[lane] of *owner[lane]: they are one access, not several. */
 sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
                        const uint32_t *offset, uint32_t size, sim_access access);
-bool sim_race_init(sim_cluster *cluster);
-void sim_race_end(sim_cluster *cluster);
+/* Strong accesses (atomics, .relaxed, .acquire, .release, .volatile) at key[lane]: together with memory fences they
+ * order the warps. */
+void sim_race_strong(sim_warp *warp, uint32_t mask, uint8_t *const *key, sim_access access);
+bool sim_race_init(sim_cluster *cluster); /* for the next blocks */
+void sim_race_end(sim_cluster *cluster);  /* frees */
 
 /* One asynchronous operation as an actor of its own. It knows what its issuer knew when it was issued: the generic past
  * (cp.async, proxy generic) or what of it passed a proxy fence (async proxy). */
@@ -247,7 +252,7 @@ struct sim_agent {
     sim_warp *issuer;
     const ptx_insn *insn;
     bool async_proxy;
-    uint32_t number; /* of this agent in its warp, for reports */
+    uint32_t slot, number; /* race.h: its place in clocks, and its use of it */
     sim_clock *knows;
     uint32_t lane; /* issuing lane, for reports */
 };

@@ -137,23 +137,28 @@ sim_next sim_converge(sim_warp *warp, const ptx_insn *insn, uint32_t mask, uint3
                         "divergent: lanes 0x%08x are here, lanes 0x%08x will never come", mask, missing);
 }
 
-/* --- running --- */
-
-/* The operand of `insn` that register `number` is, counted from 1. */
-static int operand_of(const ptx_insn *insn, uint32_t number)
+sim_next sim_converge_members(sim_warp *warp, const ptx_insn *insn, uint32_t mask, const uint32_t *members)
 {
-    for (uint32_t i = 0; i < insn->operand_count; i++) {
-        const ptx_operand *operand = &insn->operand[i];
-        bool found = operand->reg == number || (operand->base && operand->base->reg == number);
-        for (uint32_t e = 0; e < operand->count && operand->element; e++) {
-            found |= operand->element[e].reg == number;
+    sim_next all = SIM_NEXT;
+    for (uint32_t rest = mask; rest && all != SIM_FAULT;) {
+        uint32_t lane = (uint32_t)__builtin_ctz(rest), wanted = members[lane], alike = 0;
+        SIM_FOR_LANES(other, rest)
+        {
+            alike |= members[other] == wanted ? UINT32_C(1) << other : 0;
         }
-        if (found) {
-            return (int)i + 1;
+        rest &= ~alike;
+        uint32_t strangers = (alike & ~wanted) | (wanted & mask & ~alike);
+        if (strangers) {
+            return sim_fault_at(warp, insn, __builtin_ctz(strangers), SIM_FAULT_DIVERGENT,
+                                "lanes 0x%08x name 0x%08x as their members", alike, wanted);
         }
+        sim_next next = sim_converge(warp, insn, mask, wanted);
+        all = next == SIM_NEXT ? all : next;
     }
-    return 0;
+    return all;
 }
+
+/* --- running --- */
 
 static sim_next undefined_register(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool reads)
 {
@@ -163,13 +168,13 @@ static sim_next undefined_register(sim_warp *warp, const ptx_insn *insn, uint32_
         uint32_t lanes = warp->in_flight ? mask & warp->in_flight[list[r]] : 0;
         if (lanes) {
             return sim_fault_at(warp, insn, __builtin_ctz(lanes), SIM_FAULT_ASYNC,
-                                "the register in operand %d is %s while a wgmma that was not waited for owns it",
-                                operand_of(insn, list[r]), reads ? "read" : "written");
+                                "%s is %s while a wgmma that was not waited for owns it",
+                                sim_function(warp)->register_name[list[r]], reads ? "read" : "written");
         }
         lanes = reads ? mask & ~warp->defined[list[r]] : 0;
         if (lanes) {
             return sim_fault_at(warp, insn, __builtin_ctz(lanes), SIM_FAULT_UNDEFINED,
-                                "the register in operand %d is read but was never written", operand_of(insn, list[r]));
+                                "%s is read but was never written", sim_function(warp)->register_name[list[r]]);
         }
     }
     return SIM_NEXT;
@@ -252,8 +257,8 @@ static inline bool guarded(const loop *l, const ptx_insn *insn, uint32_t *mask)
     }
     uint32_t missing = l->check ? *mask & ~l->warp->defined[insn->guard_reg] : 0;
     if (missing) {
-        sim_fault_at(l->warp, insn, __builtin_ctz(missing), SIM_FAULT_UNDEFINED,
-                     "its guard is read but was never written");
+        sim_fault_at(l->warp, insn, __builtin_ctz(missing), SIM_FAULT_UNDEFINED, "its guard %s was never written",
+                     l->function->register_name[insn->guard_reg]);
         return false;
     }
     uint32_t holds = *sim_pred(l->warp, insn->guard);
