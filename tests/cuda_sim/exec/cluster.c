@@ -118,6 +118,7 @@ void sim_cluster_free(sim_cluster *cluster)
         free(block->shared_defined);
     }
     sim_cluster_barrier_end(cluster);
+    sim_race_end(cluster);
     free(cluster->block[0].warp);
     free(cluster->block);
     free(cluster);
@@ -310,5 +311,4 @@ void sim_cluster_end(sim_cluster *cluster)
     for (uint32_t w = 0; w < warps; w++) {
         sim_async_end(&cluster->block[0].warp[w]);
     }
-    sim_race_end(cluster);
 }

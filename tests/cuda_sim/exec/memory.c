@@ -172,7 +172,8 @@ static sim_block *find_shared(const sim_warp *warp, uint64_t address, uint32_t s
         return NULL;
     }
     *offset = at - SIM_SHARED_BASE;
-    return *offset < block->shared_bytes && size <= block->shared_bytes - *offset ? block : NULL;
+    bool inside = *offset < block->shared_bytes && size <= block->shared_bytes - *offset;
+    return inside && block->live_warps ? block : NULL;
 }
 
 /* .shared without ::cluster is the own block's (PTX ISA "Shared State Space"). */
@@ -192,6 +193,13 @@ static bool cta_only(const ptx_insn *insn, ptx_space space)
 static sim_next fault_shared(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t address, uint32_t size,
                              sim_access access)
 {
+    uint64_t rank = (address & 0xffffffffu) >> SIM_RANK_SHIFT;
+    const sim_cluster *cluster = warp->block->cluster;
+    if (rank && rank <= cluster->block_count && !cluster->block[rank - 1].live_warps) {
+        return sim_fault_at(warp, insn, lane, SIM_FAULT_ADDRESS,
+                            "%s of the shared memory of block rank %" PRIu64 ", which has exited", access_name(access),
+                            rank - 1);
+    }
     return sim_fault_at(warp, insn, lane, SIM_FAULT_ADDRESS,
                         "%s of %" PRIu32 " bytes at 0x%" PRIx64 " is outside of shared memory (byte %" PRId64
                         " of %" PRIu32 ")",
@@ -312,7 +320,8 @@ static sim_next reach_global(sim_warp *warp, const ptx_insn *insn, uint32_t mask
                              uint32_t size, sim_access access, uint8_t **host, uint8_t **row)
 {
     sim_worker *worker = warp->block->cluster->worker;
-    if (row && is_row(mask, address, size) && (address[0] & (size - 1)) == 0 &&
+    bool strong = access == SIM_ATOMIC || (access & SIM_STRONG_MARK);
+    if (row && !strong && is_row(mask, address, size) && (address[0] & (size - 1)) == 0 &&
         global_reachable(worker, address[0], (uint64_t)size * PTX_LANES, access)) {
         *row = host_pointer(address[0]);
     } else {
@@ -328,6 +337,9 @@ static sim_next reach_global(sim_warp *warp, const ptx_insn *insn, uint32_t mask
         }
     }
     sim_count_global(warp, mask, address, size, access);
+    if (strong) {
+        sim_race_strong(warp, mask, host, access);
+    }
     return SIM_NEXT;
 }
 
@@ -378,6 +390,9 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
         *row = host[0];
     }
     sim_count_shared(warp, mask, address, size, access);
+    if (access == SIM_ATOMIC || (access & SIM_STRONG_MARK)) {
+        sim_race_strong(warp, mask, host, access);
+    }
     return options->no_races ? SIM_NEXT : sim_race_warp(warp, insn, mask, owner, offset, size, access);
 }
 

@@ -185,7 +185,8 @@ static sim_next run_atomic(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         sim_memory_fence(warp);
     }
     sim_count(warp)->atomics += (uint64_t)__builtin_popcount(mask) * op->count;
-    return SIM_NEXT;
+    /* It may wait for another block: let others run. */
+    return op->returns && op->space != PTX_SHARED ? SIM_YIELD : SIM_NEXT;
 }
 
 /* --- binders --- */

@@ -15,6 +15,7 @@ typedef struct memory_op {
     uint32_t slot[MAX_VECTOR];       /* of the values */
     uint32_t count, size, registers; /* elements, bytes of one in memory and of one in a register */
     bool wide, is_signed, acquire, release;
+    bool polls; /* it may wait for another block: let others run */
     sim_access access;
     ptx_space space;
 } memory_op;
@@ -110,8 +111,9 @@ static sim_next run_load(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     }
     if (op->acquire) {
         atomic_thread_fence(memory_order_acquire);
+        sim_memory_fence(warp);
     }
-    return SIM_NEXT;
+    return op->polls ? SIM_YIELD : SIM_NEXT;
 }
 
 /* --- stores --- */
@@ -196,11 +198,12 @@ static sim_next run_store(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     uint64_t address[PTX_LANES];
     uint8_t *host[PTX_LANES], *row;
     sim_addresses(warp, op->address, op->wide, op->offset, address);
-    if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
-        return SIM_FAULT;
-    }
     if (op->release) {
         atomic_thread_fence(memory_order_release);
+        sim_memory_fence(warp);
+    }
+    if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
+        return SIM_FAULT;
     }
     if (row) {
         store_row(warp, op, row);
@@ -380,6 +383,7 @@ static bool bind_transfer(ptx_bind *b, bool load)
         return false;
     }
     bool strong = op->access & SIM_STRONG_MARK;
+    op->polls = load && strong && op->space != PTX_SHARED;
     if (!load && (op->space == PTX_CONST || op->space == PTX_PARAM)) {
         return bind_fail(b, "this space can't be written");
     }

@@ -1,0 +1,111 @@
+/* race.h - what clock.c (who knows what) and race.c (who has touched what) share.
+ *
+ * An actor is a warp of the cluster or an agent, one asynchronous operation. Agents are many, so they take turns at
+ * slots: an agent gets one whose earlier users are all in its issuer's past, so that knowing the slot's n-th user means
+ * knowing those before. Times of warps and uses of slots only ever grow, over all clusters that a worker runs one after
+ * the other: what is not above `base` happened in an earlier cluster and concerns nobody. */
+#ifndef RACE_H
+#define RACE_H
+
+#include "sim.h"
+
+/* An access in 64 bits: actor (12), instruction (16), lane (6), class (2), time (28). 0: none. */
+enum {
+    TIME_BITS = 28,
+    CLASS_BITS = 2,
+    LANE_BITS = 6,
+    INSN_BITS = 16,
+    CLASS_SHIFT = TIME_BITS,
+    LANE_SHIFT = CLASS_SHIFT + CLASS_BITS,
+    INSN_SHIFT = LANE_SHIFT + LANE_BITS,
+    ACTOR_SHIFT = INSN_SHIFT + INSN_BITS,
+    TIME_MASK = (1 << TIME_BITS) - 1,
+    MAX_INSN = (1 << INSN_BITS) - 1,
+    SPLIT_ACTOR = 0xfff, /* race.c: the word's bytes differ */
+    MAX_ACTORS = SPLIT_ACTOR,
+    SEVERAL_LANES = PTX_LANES
+};
+
+/* known[a]: accesses of actor a up to this time are in the past; fenced[a]: those that passed to the async proxy. */
+struct sim_clock {
+    uint32_t size, capacity, users;
+    uint32_t *known, *fenced;
+};
+
+typedef struct race_warp {
+    sim_clock clock; /* first: sim_warp.clock points here. known[number] is the warp's own time */
+    uint32_t number;
+    uint32_t lane_sync; /* the lanes know each other's accesses of before this time */
+    bool sealed;        /* somebody knows the present: the next access begins a new time */
+    sim_clock *snapshot;
+    sim_clock released, pending; /* at the last memory fence; read by strong loads since then */
+    uint32_t next_slot;
+} race_warp;
+
+typedef struct race_slot {
+    sim_warp *issuer;
+    const ptx_insn *insn;
+    uint32_t number;    /* uses so far */
+    uint32_t lane_sync; /* of the issuer when it issued */
+    uint32_t completed; /* time of the issuer when it had waited for it; 0: not by its issuer */
+} race_slot;
+
+typedef struct race_place {
+    const uint8_t *key;
+    sim_clock clock;
+} race_place;
+
+/* What happened to a word, or to a byte of a split word: the last weak write, and what has touched it since then and
+ * doesn't conflict with each other: reads, strong accesses. `more`: a chunk with further ones. */
+enum { CELL_STAMPS = 3, CHUNK_STAMPS = 7 };
+typedef struct race_cell {
+    uint64_t write, since[CELL_STAMPS];
+    uint32_t more, unused;
+} race_cell;
+typedef struct race_chunk {
+    uint64_t since[CHUNK_STAMPS];
+    uint32_t next, unused;
+} race_chunk;
+
+typedef struct sim_race {
+    uint32_t warps, slots, slot_capacity, base;
+    bool failed; /* out of memory */
+    race_warp *warp;
+    race_slot *slot;
+    race_place *place; /* open addressing; a power of two of them */
+    uint32_t places, place_capacity;
+    race_chunk *chunk; /* [0] unused */
+    uint32_t chunks, chunk_capacity, free_chunk;
+    race_cell (*split)[4]; /* the bytes of split words */
+    uint32_t splits, split_capacity, *free_splits, free_split_count;
+} sim_race;
+
+struct sim_shadow {
+    sim_race *race;
+    race_cell *cell; /* one a word of shared memory */
+};
+
+static inline race_warp *race_of(const sim_warp *warp)
+{
+    return (race_warp *)(void *)warp->clock;
+}
+static inline uint32_t stamp_actor(uint64_t stamp)
+{
+    return (uint32_t)(stamp >> ACTOR_SHIFT);
+}
+static inline uint32_t stamp_lane(uint64_t stamp)
+{
+    return (uint32_t)(stamp >> LANE_SHIFT) & ((1u << LANE_BITS) - 1);
+}
+static inline uint32_t stamp_time(uint64_t stamp)
+{
+    return (uint32_t)stamp & TIME_MASK;
+}
+
+/* All clocks begin anew behind `base`. false: the times have run out. */
+bool race_next_cluster(sim_race *race);
+void race_free_clocks(sim_race *race);
+/* The warp accesses something now: its time, which nobody else knows yet. */
+uint32_t race_now(race_warp *state);
+
+#endif
