@@ -223,6 +223,8 @@ bool hal_forked(const hal_device *device);
 hal_status hal_device_usable(hal_device *device);                  /* not lost, not a forked child */
 hal_status hal_device_note(hal_device *device, hal_status status); /* makes a lost device sticky; returns status */
 bool hal_fault_hit(hal_device *device, hal_fault fault);
+/* What is injected to fail this submission of `label`, a command or a list; HAL_OK: nothing. */
+hal_status hal_submit_fault(hal_stream *stream, const char *label);
 
 /* select.c */
 typedef struct hal_choice {

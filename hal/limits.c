@@ -185,3 +185,16 @@ bool hal_fault_hit(hal_device *device, hal_fault fault)
     }
     return left == 1;
 }
+
+hal_status hal_submit_fault(hal_stream *stream, const char *label)
+{
+    hal_device *device = stream->object.device;
+    if (hal_fault_hit(device, HAL_FAULT_LOST)) {
+        return hal_device_note(
+            device, hal_fail(HAL_ERROR_DEVICE_LOST, "injected fault: device '%s' is lost", device->object.label));
+    }
+    return !hal_fault_hit(device, HAL_FAULT_SUBMIT)
+               ? HAL_OK
+               : hal_fail(HAL_ERROR_BACKEND, "injected fault: submit of '%s' on stream '%s'", label,
+                          stream->object.label);
+}

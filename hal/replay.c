@@ -114,30 +114,29 @@ static hal_status read_bindings(hal_cmdlist *list, const hal_bindings *given, ha
     return status;
 }
 
-/* Whether this submission binds anything else than the last one did; remembers it. */
-static hal_status note_values(hal_cmdlist *list, const hal_native_span *bindings, const uint32_t *scalars)
+/* Whether the last segment that went to the backend had these values. */
+static bool same_values_locked(const hal_recording *recording, const hal_native_span *bindings, const uint32_t *scalars)
 {
-    hal_recording *recording = list->recording;
     size_t spans = recording->slot_count * sizeof *bindings, words = recording->scalar_count * sizeof *scalars;
-    bool same = recording->serial && (!spans || memcmp(recording->last_bindings, bindings, spans) == 0) &&
-                recording->last_had_scalars == (scalars != NULL) &&
-                (!scalars || memcmp(recording->last_scalars, scalars, words) == 0);
-    if (same) {
-        return HAL_OK;
+    return recording->serial && (!spans || memcmp(recording->last_bindings, bindings, spans) == 0) &&
+           recording->last_had_scalars == (scalars != NULL) &&
+           (!scalars || memcmp(recording->last_scalars, scalars, words) == 0);
+}
+
+/* The serial that stands for these values: a new one if they are not the last segment's. */
+static uint64_t serial_of_locked(hal_recording *recording, const hal_native_span *bindings, const uint32_t *scalars)
+{
+    if (!same_values_locked(recording, bindings, scalars)) {
+        recording->serial++;
+        if (recording->slot_count) {
+            memcpy(recording->last_bindings, bindings, recording->slot_count * sizeof *bindings);
+        }
+        recording->last_had_scalars = scalars != NULL;
+        if (scalars) {
+            memcpy(recording->last_scalars, scalars, recording->scalar_count * sizeof *scalars);
+        }
     }
-    hal_status status = check_overlap(list, bindings);
-    if (status != HAL_OK) {
-        return status;
-    }
-    recording->serial++;
-    if (spans) {
-        memcpy(recording->last_bindings, bindings, spans);
-    }
-    recording->last_had_scalars = scalars != NULL;
-    if (scalars) {
-        memcpy(recording->last_scalars, scalars, words);
-    }
-    return HAL_OK;
+    return recording->serial;
 }
 
 hal_status hal_list_submit_segment_locked(hal_cmdlist *list, uint32_t segment, hal_stream *stream,
@@ -146,19 +145,17 @@ hal_status hal_list_submit_segment_locked(hal_cmdlist *list, uint32_t segment, h
     hal_recording *recording = list->recording;
     hal_device *device = list->object.device;
     hal_native_list *native = ((hal_segment *)recording->segments.data)[segment].native;
+    hal_trace_mark trace;
+    /* Whoever opens a gate may hand over segments of an earlier submission meanwhile: the serial is taken here. */
     pthread_mutex_lock(&recording->lock);
-    hal_status status = note_values(list, bindings, scalars);
-    if (status == HAL_OK) {
-        hal_list_values values = {bindings, scalars, recording->serial};
-        hal_trace_mark trace;
-        bool traced = device->trace != NULL;
-        if (traced) {
-            hal_trace_begin(stream, &trace);
-        }
-        status = device->backend->list_submit(native, stream->native, &values);
-        if (traced) {
-            hal_trace_end(stream, &trace, list->object.label);
-        }
+    hal_list_values values = {bindings, scalars, serial_of_locked(recording, bindings, scalars)};
+    bool traced = device->trace != NULL;
+    if (traced) {
+        hal_trace_begin(stream, &trace);
+    }
+    hal_status status = device->backend->list_submit(native, stream->native, &values);
+    if (traced) {
+        hal_trace_end(stream, &trace, list->object.label);
     }
     pthread_mutex_unlock(&recording->lock);
     return hal_device_note(device, status);
@@ -247,15 +244,8 @@ static hal_status check_events(const hal_cmdlist *list, const hal_stream *stream
 static hal_status submit_locked(hal_cmdlist *list, hal_stream *stream, const hal_native_span *bindings,
                                 const uint32_t *scalars)
 {
-    hal_device *device = list->object.device;
-    if (hal_fault_hit(device, HAL_FAULT_LOST)) {
-        return hal_device_note(
-            device, hal_fail(HAL_ERROR_DEVICE_LOST, "injected fault: device '%s' is lost", device->object.label));
-    }
-    if (hal_fault_hit(device, HAL_FAULT_SUBMIT)) {
-        return hal_fail(HAL_ERROR_BACKEND, "injected fault: submit of list '%s'", list->object.label);
-    }
-    hal_status status = check_mapped(list);
+    hal_status status = hal_submit_fault(stream, list->object.label);
+    status = status == HAL_OK ? check_mapped(list) : status;
     status = status == HAL_OK ? check_events(list, stream) : status;
     atomic_store_explicit(&list->object.used, true, memory_order_relaxed);
     for (uint32_t i = 0; i < list->recording->segments.count && status == HAL_OK; i++) {
@@ -287,8 +277,9 @@ hal_status hal_cmdlist_submit(hal_cmdlist *list, hal_stream *stream, const hal_b
         return status;
     }
     pthread_mutex_lock(&recording->lock);
-    status = note_values(list, bindings, scalars);
+    bool checked = same_values_locked(recording, bindings, scalars);
     pthread_mutex_unlock(&recording->lock);
+    status = checked ? HAL_OK : check_overlap(list, bindings);
     if (status != HAL_OK) {
         return status;
     }

@@ -157,15 +157,10 @@ hal_status hal_stream_wait_until(hal_stream *stream, uint64_t point, uint64_t ti
 hal_status hal_stream_execute_locked(hal_stream *stream, const hal_command *command)
 {
     hal_device *device = stream->object.device;
-    if (hal_fault_hit(device, HAL_FAULT_LOST)) {
-        return hal_device_note(
-            device, hal_fail(HAL_ERROR_DEVICE_LOST, "injected fault: device '%s' is lost", device->object.label));
+    hal_status status = hal_submit_fault(stream, command->label);
+    if (status != HAL_OK) {
+        return status;
     }
-    if (hal_fault_hit(device, HAL_FAULT_SUBMIT)) {
-        return hal_fail(HAL_ERROR_BACKEND, "injected fault: submit of '%s' on stream '%s'", command->label,
-                        stream->object.label);
-    }
-    hal_status status;
     if (stream->held) {
         status = hal_held_push(stream, &(hal_held){.kind = HAL_HELD_COMMAND, .command = *command});
     } else {
