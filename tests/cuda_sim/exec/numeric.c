@@ -73,16 +73,6 @@ uint32_t sim_encode(double value, ptx_type type, sim_round round, bool satfinite
     return ((uint32_t)result | sign) << f->shift;
 }
 
-float sim_decode_e4m3(uint32_t bits)
-{
-    uint32_t magnitude = bits & 0x7f;
-    if (magnitude == 0x7f) {
-        return sim_float(SIM_NAN_BITS);
-    }
-    float value = sim_decode_f16(magnitude << 7) * 0x1p8f; /* as f16 the exponent is 8 less, and never all ones */
-    return bits & 0x80 ? -value : value;
-}
-
 double sim_odd_integer(bool negative, uint64_t magnitude)
 {
     int extra = 11 - (magnitude ? __builtin_clzll(magnitude) : 64);

@@ -16,7 +16,6 @@ typedef enum sim_round { SIM_RN, SIM_RZ, SIM_RM, SIM_RP, SIM_RNA } sim_round; /*
 /* The bits of `value` in `type` (F16, BF16, TF32, F32, E4M3, E5M2). NaN gives the canonical one. With `satfinite` what
  * overflows, infinity too, becomes the largest finite number; E4M3, which has no infinity, always does that. */
 uint32_t sim_encode(double value, ptx_type type, sim_round round, bool satfinite);
-float sim_decode_e4m3(uint32_t bits);
 /* x rounded to odd; exact: `negative` and magnitude. */
 double sim_odd_integer(bool negative, uint64_t magnitude);
 
@@ -73,6 +72,13 @@ static inline float sim_decode_bf16(uint32_t bits)
 static inline float sim_decode_e5m2(uint32_t bits)
 {
     return sim_decode_f16((bits & 0xff) << 8); /* its exponent is f16's */
+}
+
+static inline float sim_decode_e4m3(uint32_t bits)
+{
+    float value = sim_decode_f16((bits & 0x7f) << 7) * 0x1p8f; /* as f16 the exponent is 8 less, and never all ones */
+    uint32_t magnitude = (bits & 0x7f) == 0x7f ? SIM_NAN_BITS : sim_bits32(value);
+    return sim_float(magnitude | (bits & 0x80) << 24);
 }
 
 /* `nearest` is the exact result rounded to nearest, `error` has the sign of exact - nearest. */

@@ -1,6 +1,5 @@
 /* op_move.c - mov with its packing and unpacking forms, and cvta. */
 #include "lanes.h"
-#include <time.h>
 
 SIM_LANES_1(mov_32, uint32_t, uint32_t, a)
 SIM_LANES_1(mov_64, uint64_t, uint64_t, a)
@@ -74,26 +73,6 @@ static bool bind_vector_move(ptx_bind *b, ptx_type type, uint32_t vector_index)
     return bind_ok(b);
 }
 
-/* Special registers that move with time: a clock of warp instructions, and the host's. */
-SIM_HANDLER(mov_clock)
-{
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    uint64_t clock = w->block->cluster->worker->instructions;
-    uint64_t value = i->kind >= PTX_GLOBALTIMER ? time : clock;
-    value = i->kind == PTX_CLOCK_HI || i->kind == PTX_GLOBALTIMER_HI ? value >> 32 : value;
-    SIM_FOR_LANES(l, mask)
-    {
-        if (i->width == 8) {
-            sim_u64(w, i->d)[l] = value;
-        } else {
-            sim_u32(w, i->d)[l] = (uint32_t)value;
-        }
-    }
-    return SIM_NEXT;
-}
-
 static bool bind_mov(ptx_bind *b)
 {
     ptx_insn *i = b->insn;
@@ -102,7 +81,6 @@ static bool bind_mov(ptx_bind *b)
     if (!bind_end(b) || !bind_operands(b, 2)) {
         return false;
     }
-    const ptx_operand *source = &i->operand[1];
     if (type == PTX_PRED) {
         bool negated = false;
         i->a = bind_predicate(b, &i->operand[1], &negated);
@@ -111,16 +89,10 @@ static bool bind_mov(ptx_bind *b)
         i->run = mov_pred;
         return bind_ok(b);
     }
-    if (i->operand[0].kind == PTX_VECTOR || source->kind == PTX_VECTOR) {
+    if (i->operand[0].kind == PTX_VECTOR || i->operand[1].kind == PTX_VECTOR) {
         return bind_vector_move(b, type, i->operand[0].kind == PTX_VECTOR ? 0 : 1);
     }
     i->d = bind_dest(b, 0, type);
-    if (source->kind == PTX_SPECIAL_REGISTER && source->special >= PTX_CLOCK) {
-        i->kind = (uint8_t)source->special;
-        i->width = (uint8_t)size;
-        i->run = mov_clock;
-        return bind_ok(b);
-    }
     i->a = bind_source(b, 1, type);
     i->run = size == 8 ? mov_64 : size == 4 || size == 2 ? mov_32 : NULL;
     return bind_ok(b);
