@@ -133,8 +133,8 @@ static uint64_t immediate_bits(ptx_bind *b, const ptx_operand *operand, ptx_type
 {
     uint32_t size = ptx_type_size(type);
     if (type == PTX_PRED) {
-        if (operand->is_float || operand->bits > 1) {
-            bind_fail(b, "a predicate can only be 0 or 1");
+        if (operand->is_float) { /* an integer is true unless it is 0 (PTX ISA "Predicate Constants") */
+            bind_fail(b, "a predicate cannot be a floating-point constant");
         }
         return operand->bits ? UINT32_MAX : 0;
     }
