@@ -484,3 +484,13 @@ const ptx_function *ptx_module_entry(const ptx_module *module, const char *name)
     }
     return f;
 }
+
+const ptx_symbol *ptx_module_symbol(const ptx_module *module, const char *name)
+{
+    const ptx_symbol *symbol = module->symbols;
+    while (symbol &&
+           !((symbol->space == PTX_GLOBAL || symbol->space == PTX_CONST) && strcmp(symbol->name, name) == 0)) {
+        symbol = symbol->next;
+    }
+    return symbol;
+}

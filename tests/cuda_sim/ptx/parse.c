@@ -344,9 +344,6 @@ static void parse_name(ptx_parser *p, ptx_operand *operand)
     } else if (strcmp(name->text, "WARP_SZ") == 0) {
         *operand = (ptx_operand){.kind = PTX_IMMEDIATE, .bits = PTX_LANES};
     } else if (!parse_special(p, name, operand)) {
-        if (name->text[0] == '%') {
-            ptx_fail(p, line, "%.64s is not a known register", name->text);
-        }
         *operand = (ptx_operand){.kind = PTX_LABEL};
         ptx_label_use *use = ptx_alloc(p->module, sizeof *use);
         *use = (ptx_label_use){.next = p->scope[p->depth].uses, .operand = operand, .name = name, .line = line};

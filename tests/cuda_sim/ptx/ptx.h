@@ -62,6 +62,7 @@ typedef struct ptx_symbol {
     uint64_t size;   /* bytes; 0: an extern .shared array, the dynamic shared memory */
     uint64_t offset; /* in its space: parameters, shared (not the dynamic: it begins at the function's shared_bytes,
                         aligned to its dynamic_align), local; .global and .const: in ptx_module.data */
+    struct ptx_symbol *next; /* of the module's own */
 } ptx_symbol;
 
 /* Special registers (PTX ISA "Special Registers"). x, y, z follow each other. */
@@ -221,6 +222,7 @@ typedef struct ptx_module {
     uint32_t target;    /* 80 for sm_80 */
     bool arch_specific; /* sm_90a */
     ptx_function *functions;
+    ptx_symbol *symbols; /* declared outside of functions */
     uint8_t *data; /* .global and .const variables, initialised; 256-byte aligned; its address is the variables' base */
     uint64_t data_size;
     struct ptx_arena *arena;
@@ -231,6 +233,9 @@ typedef struct ptx_module {
 ptx_module *ptx_module_load(const char *text, size_t size, char *error, size_t error_size);
 void ptx_module_free(ptx_module *module);
 const ptx_function *ptx_module_entry(const ptx_module *module, const char *name); /* NULL: none of that name */
+
+/* A .global or .const variable of the module, its bytes at module->data + offset; NULL: none of that name. */
+const ptx_symbol *ptx_module_symbol(const ptx_module *module, const char *name);
 
 /* Memory that lives as long as the module; zeroed. NULL never: it fails the load. */
 void *ptx_alloc(ptx_module *module, size_t size);

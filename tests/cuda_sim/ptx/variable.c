@@ -83,6 +83,10 @@ ptx_symbol *ptx_add_symbol(ptx_parser *p, ptx_name *name, ptx_space space, const
                            .align = shape->align ? shape->align : natural,
                            .size = shape->elements * ptx_type_size(shape->type)};
     ptx_declare(p, name, PTX_DECLARED_SYMBOL)->symbol = symbol;
+    if (p->depth == 0) {
+        symbol->next = p->module->symbols;
+        p->module->symbols = symbol;
+    }
     return symbol;
 }
 

@@ -1,0 +1,16 @@
+# The texts that a test runs, written by it into FOLDER, go through ptxas, each for the target that it names.
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+execute_process(COMMAND ${TEST} ${FOLDER} RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+file(GLOB files ${FOLDER}/*.ptx)
+if(NOT files)
+  message(FATAL_ERROR "${TEST} wrote no PTX (${result})")
+endif()
+foreach(file IN LISTS files)
+  string(REGEX MATCH "sm_[0-9]+[af]?" target ${file})
+  execute_process(COMMAND ${PTXAS} -arch=${target} -O0 -o ${FOLDER}/out.cubin ${file}
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(SEND_ERROR "${file}: ${output}")
+  endif()
+endforeach()
