@@ -384,6 +384,10 @@ static bool bind_places(ptx_bind *b, form *f, bool hint)
         f->shared = bind_place(b, &next);
     }
     if (!f->rank) {
+        if (next < b->insn->operand_count && b->insn->operand[next].kind == PTX_IMMEDIATE &&
+            b->insn->operand[next].bits % BULK_ALIGNMENT) {
+            return bind_fail(b, "the size is not a multiple of %d", BULK_ALIGNMENT);
+        }
         f->size = bind_value(b, &next, PTX_U32);
     }
     if (!global_first) {
@@ -504,6 +508,9 @@ bool bind_bulk(ptx_bind *b)
     bool reduces = bind_take(b, "reduce") && bind_take(b, "async");
     if (!bind_take(b, "bulk")) {
         return bind_fail(b, "not a form of cp that is known");
+    }
+    if (b->module->target < 90) {
+        return bind_fail(b, "bulk copies need sm_90");
     }
     if (!reduces && bind_take(b, "commit_group")) {
         return bind_groups(b, false);

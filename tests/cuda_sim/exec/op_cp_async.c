@@ -305,6 +305,9 @@ static bool bind_sizes(ptx_bind *b, bool cg, bool hint)
         i->kind = IGNORE_SOURCE;
         i->c = bind_predicate(b, &i->operand[3], &o->ignore_negated);
     } else if (rest == 4) {
+        if (i->operand[3].kind == PTX_IMMEDIATE && i->operand[3].bits > (uint64_t)size) {
+            return bind_fail(b, "src-size exceeds cp-size");
+        }
         i->kind = SOURCE_SIZE;
         i->c = bind_source(b, 3, PTX_U32);
     }
@@ -356,6 +359,9 @@ static bool bind_cp(ptx_bind *b)
     const char *next = b->next < b->insn->suffix_count ? b->insn->suffix[b->next] : "";
     if (strcmp(next, "bulk") == 0) {
         return bind_bulk(b);
+    }
+    if (b->module->target < 80) {
+        return bind_fail(b, "cp.async needs sm_80");
     }
     if (bind_take(b, "mbarrier")) {
         return bind_arrive(b);

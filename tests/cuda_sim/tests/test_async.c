@@ -169,6 +169,7 @@ static void misuse_of_copies(void)
     FAULTS("cp.async.ca.shared.global [%row+1048576], [%from], 8;\n" WAITED, 0, SIM_FAULT_ADDRESS);
     REFUSED("cp.async.cg.shared.global [%row], [%from], 8;\n" WAITED, "cp-size");
     REFUSED("cp.async.ca.shared.global [%row], [%from], 2;\n" WAITED, "cp-size");
+    REFUSED("cp.async.ca.shared.global [%row], [%from], 8, 9;\n" WAITED, "src-size");
     REFUSED("cp.async.ca.global.shared [%from], [%row], 8;\n" WAITED, "cp.async");
     REFUSED("cp.async.ca.shared.global.b8 [%row], [%from], 8;\n" WAITED, "b8");
     REFUSED("cp.async.wait_group %number;\n", "constant");
