@@ -157,6 +157,20 @@ void sim_proxy_fence(sim_warp *warp)
 
 /* --- strong accesses --- */
 
+void sim_release_relaxed(sim_warp *warp, sim_clock *into)
+{
+    if (warp->clock && race_of(warp)->released.size) {
+        check(warp, join(into, &race_of(warp)->released));
+    }
+}
+
+void sim_acquire_relaxed(sim_warp *warp, const sim_clock *from)
+{
+    if (warp->clock) {
+        check(warp, join(&race_of(warp)->pending, from));
+    }
+}
+
 void sim_memory_fence(sim_warp *warp)
 {
     if (!warp->clock) {

@@ -230,6 +230,9 @@ sim_clock *sim_clock_new(const sim_cluster *cluster); /* all zero; NULL when out
 void sim_clock_free(sim_clock *clock);
 void sim_release(sim_warp *warp, sim_clock *into); /* the warp's past, and then its present begins anew */
 void sim_acquire(sim_warp *warp, const sim_clock *from);
+/* The same without .release and .acquire: only what is on the other side of the warp's memory fences. */
+void sim_release_relaxed(sim_warp *warp, sim_clock *into);
+void sim_acquire_relaxed(sim_warp *warp, const sim_clock *from);
 void sim_clock_clear(sim_clock *clock);
 void sim_warp_sync(sim_warp *warp);    /* bar.warp.sync */
 void sim_proxy_fence(sim_warp *warp);  /* fence.proxy.async of the current lanes */
