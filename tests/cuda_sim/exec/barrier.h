@@ -59,7 +59,7 @@ uint32_t sim_bar_leave(sim_warp *warp, uint32_t id, uint32_t mask, sim_reduction
 /* Lanes of `mask` that have not arrived in this phase, and are not to leave the last one. */
 uint32_t sim_bar_outside(const sim_warp *warp, uint32_t id, uint32_t mask);
 
-sim_next sim_cluster_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool release);
+sim_next sim_cluster_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool relaxed);
 sim_next sim_cluster_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask);
 
 /* --- mbarrier.c --- */
@@ -71,11 +71,11 @@ sim_mbarrier *sim_mbarrier_at(sim_warp *warp, const ptx_insn *insn, uint32_t lan
                               bool remote, sim_block **owner);
 sim_next sim_mbarrier_init(sim_warp *warp, const ptx_insn *insn, uint32_t lane, uint32_t offset, uint32_t count);
 sim_next sim_mbarrier_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
-                             sim_mbarrier *barrier, uint32_t count, bool release);
+                             sim_mbarrier *barrier, uint32_t count, bool relaxed);
 /* Adds to the tx-count (mbarrier.complete_tx: a negative number). */
 sim_next sim_mbarrier_expect(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
                              sim_mbarrier *barrier, int64_t bytes);
-void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier); /* what the last phase knew */
+void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier, bool relaxed); /* what the last phase knew */
 uint64_t sim_mbarrier_state(const sim_mbarrier *barrier);
 void sim_mbarrier_store(sim_block *owner, const sim_mbarrier *barrier);
 void sim_mbarriers_clear(sim_block *block);
@@ -84,7 +84,7 @@ void sim_mbarrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t m
 
 /* A clock that is made when it is first used; the two do nothing where races are not looked for. SIM_NEXT or
  * SIM_FAULT. */
-sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, sim_clock **clock);
-void sim_clock_acquire(sim_warp *warp, const sim_clock *clock);
+sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, sim_clock **clock, bool relaxed);
+void sim_clock_acquire(sim_warp *warp, const sim_clock *clock, bool relaxed);
 
 #endif

@@ -173,12 +173,12 @@ static sim_next too_many(sim_warp *warp, const ptx_insn *insn, int lane, const s
 }
 
 sim_next sim_mbarrier_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
-                             sim_mbarrier *barrier, uint32_t count, bool release)
+                             sim_mbarrier *barrier, uint32_t count, bool relaxed)
 {
     if (count == 0 || count > barrier->pending) {
         return too_many(warp, insn, (int)lane, barrier, count);
     }
-    if (release && sim_clock_release(warp, insn, clock_now(barrier)) == SIM_FAULT) {
+    if (sim_clock_release(warp, insn, clock_now(barrier), relaxed) == SIM_FAULT) {
         return SIM_FAULT;
     }
     barrier->pending -= count;
@@ -205,9 +205,9 @@ sim_next sim_mbarrier_expect(sim_warp *warp, const ptx_insn *insn, uint32_t lane
     return add_tx(warp, insn, (int)lane, owner, barrier, bytes);
 }
 
-void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier)
+void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier, bool relaxed)
 {
-    sim_clock_acquire(warp, barrier->clock[(barrier->phase + 1) & 1]);
+    sim_clock_acquire(warp, barrier->clock[(barrier->phase + 1) & 1], relaxed);
 }
 
 /* --- asynchronous arrivals --- */

@@ -126,7 +126,7 @@ static bool bind_named(ptx_bind *b, bool aligned)
 static sim_next run_bar_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     sim_next next = sim_converge_members(warp, insn, mask, sim_u32(warp, insn->a));
-    if (next == SIM_NEXT && !sim_opts(warp)->no_races) {
+    if (next == SIM_NEXT) {
         sim_warp_sync(warp);
     }
     return next;
@@ -172,9 +172,10 @@ static bool bind_cluster(ptx_bind *b)
     i->width = action == 1;
     if (action == 1) {
         bind_take(b, "acquire");
-    } else if (!bind_take(b, "relaxed")) {
-        bind_take(b, "release");
+    } else if (bind_take(b, "relaxed")) {
         i->kind = 1;
+    } else {
+        bind_take(b, "release");
     }
     i->flag = bind_take(b, "aligned");
     i->run = run_cluster;

@@ -11,7 +11,7 @@ typedef struct mbarrier_form {
     const ptx_operand *address;
     bool has_count; /* b is there */
     bool drop;      /* arrive_drop */
-    bool orders;    /* release or acquire, not relaxed */
+    bool relaxed;   /* neither release nor acquire */
     bool remote;    /* another block's barrier will do */
     bool parity, waits, completes, state;
 } mbarrier_form;
@@ -32,10 +32,10 @@ static sim_mbarrier *barrier_of(sim_warp *warp, const ptx_insn *insn, uint32_t l
 /* --- suffixes and operands --- */
 
 /* {.sem.scope}: the default is .release or .acquire (`name`) at .cta scope; relaxed must name its scope. */
-static bool take_order(ptx_bind *b, const char *name, bool *orders)
+static bool take_order(ptx_bind *b, const char *name, bool *is_relaxed)
 {
     bool relaxed = bind_take(b, "relaxed"), named = !relaxed && name && bind_take(b, name);
-    *orders = !relaxed && name;
+    *is_relaxed = relaxed || !name;
     if ((relaxed || named) && !bind_take(b, "cta") && !bind_take(b, "cluster")) {
         return bind_fail(b, "the scope is neither .cta nor .cluster");
     }
@@ -163,7 +163,7 @@ static sim_next arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_
     if (form->drop && count <= barrier->expected) {
         barrier->expected -= count;
     }
-    return sim_mbarrier_arrive(warp, insn, lane, owner, barrier, count, form->orders);
+    return sim_mbarrier_arrive(warp, insn, lane, owner, barrier, count, form->relaxed);
 }
 
 static sim_next run_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
@@ -190,7 +190,7 @@ static bool bind_arrive(ptx_bind *b, bool drop)
               : bind_take(b, "noComplete") ? ARRIVE_NO_COMPLETE
                                            : ARRIVE_PLAIN;
     form->drop = drop;
-    if (!take_order(b, "release", &form->orders) || !take_space(b, form, true) || !take_b64(b)) {
+    if (!take_order(b, "release", &form->relaxed) || !take_space(b, form, true) || !take_b64(b)) {
         return false;
     }
     uint32_t at = i->operand_count && i->operand[0].kind == PTX_ADDRESS ? 0 : 1;
@@ -236,7 +236,7 @@ static bool bind_tx(ptx_bind *b, bool completes)
 {
     mbarrier_form *form = new_form(b);
     form->completes = completes;
-    if (!take_order(b, NULL, &form->orders) || !take_space(b, form, true) || !take_b64(b) || !bind_operands(b, 2) ||
+    if (!take_order(b, NULL, &form->relaxed) || !take_space(b, form, true) || !take_b64(b) || !bind_operands(b, 2) ||
         !take_address(b, form, 0)) {
         return false;
     }
@@ -285,8 +285,8 @@ static sim_next run_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         if (!barrier || phase_over(warp, insn, lane, barrier, &is_over) == SIM_FAULT) {
             return SIM_FAULT;
         }
-        if (is_over && form->orders) {
-            sim_mbarrier_acquire(warp, barrier);
+        if (is_over) {
+            sim_mbarrier_acquire(warp, barrier, form->relaxed);
         }
         over |= (uint32_t)is_over << lane;
     }
@@ -304,7 +304,7 @@ static bool bind_wait(ptx_bind *b, bool waits)
     mbarrier_form *form = new_form(b);
     form->waits = waits;
     form->parity = bind_take(b, "parity");
-    if (!take_order(b, "acquire", &form->orders) || !take_space(b, form, false) || !take_b64(b)) {
+    if (!take_order(b, "acquire", &form->relaxed) || !take_space(b, form, false) || !take_b64(b)) {
         return false;
     }
     bool hint = waits && i->operand_count == 4; /* how long to be suspended at most */
