@@ -257,23 +257,33 @@ static bool is_half(ptx_type t)
     return t == PTX_F16 || t == PTX_F16X2 || t == PTX_BF16 || t == PTX_BF16X2;
 }
 
-/* .op{.noftz}{.L2::cache_hint}{.v2,.v4,.v8}.type */
+static bool bind_shape(ptx_bind *b, atomic_op *op)
+{
+    static const char *const vectors[] = {"v2", "v4", "v8", NULL};
+    int vector = bind_choice(b, vectors);
+    op->count = vector < 0 ? 1 : 2u << vector;
+    op->type = bind_type(b);
+    return !b->failed;
+}
+
+/* .op{.noftz}{.L2::cache_hint}{.vector}.type, or for vectors .vector.type.op{.noftz}{.L2::cache_hint}: the grammar has
+ * the one, the examples and ptxas have both. */
 static bool bind_operation(ptx_bind *b, atomic_op *op, bool *policy)
 {
     static const char *const names[] = {"and", "or", "xor", "exch", "cas", "add", "inc", "dec", "min", "max", NULL};
-    static const char *const vectors[] = {"v2", "v4", "v8", NULL};
     int kind = bind_choice(b, names);
-    if (kind < 0) {
+    bool shape_first = kind < 0;
+    if (shape_first && (!bind_shape(b, op) || (kind = bind_choice(b, names)) < 0)) {
         return bind_fail(b, "an operation is missing");
     }
     op->kind = (atomic_kind)kind;
     bool noftz = bind_take(b, "noftz");
     *policy = bind_take(b, "L2::cache_hint");
-    int vector = bind_choice(b, vectors);
-    op->count = vector < 0 ? 1 : 2u << vector;
-    op->type = bind_type(b);
+    if (!shape_first && !bind_shape(b, op)) {
+        return false;
+    }
     op->size = ptx_type_size(op->type);
-    if (b->failed || !bind_end(b)) {
+    if (!bind_end(b)) {
         return false;
     }
     if (!takes_type(op) || (!op->returns && (op->kind == OP_EXCH || op->kind == OP_CAS)) ||

@@ -267,8 +267,9 @@ static bool bind_hints(ptx_bind *b, bool load, bool *non_coherent, bool *policy,
                                         "L1::evict_last",   "L1::no_allocate",     NULL};
     static const char *const second[] = {"L2::evict_normal", "L2::evict_first", "L2::evict_last", NULL};
     static const char *const prefetch[] = {"L2::64B", "L2::128B", "L2::256B", NULL};
-    bool cached = bind_choice(b, load ? load_ops : store_ops) >= 0;
     *non_coherent = load && bind_take(b, "nc");
+    bool cached = bind_choice(b, load ? load_ops : store_ops) >= 0;
+    *non_coherent |= load && bind_take(b, "nc"); /* on either side */
     bool evict = !cached && bind_choice(b, first) >= 0;
     *level2 = !cached && bind_choice(b, second) >= 0;
     *policy = bind_take(b, "L2::cache_hint");
@@ -345,7 +346,7 @@ static bool bind_vector_type(ptx_bind *b, memory_op *op)
     if (bytes <= 16 && op->count <= 4) {
         return true;
     }
-    if (bytes > 32 || op->size < 4 || op->space != PTX_GLOBAL) {
+    if (bytes > 32 || op->size < 4 || (op->space != PTX_GLOBAL && op->space != PTX_GENERIC)) {
         return bind_fail(b, "a vector of %u bytes is too long", bytes);
     }
     return needs_target(b, SM_100, "a vector of 32 bytes");
@@ -449,8 +450,8 @@ static bool bind_hint_address(ptx_bind *b)
 static bool bind_prefetch(ptx_bind *b)
 {
     static const char *const levels[] = {"L1", "L2", "L2::evict_last", "L2::evict_normal", NULL};
-    bind_space_if(b);
-    if (bind_take(b, "tensormap")) {
+    ptx_space space = bind_space_if(b);
+    if (space != PTX_GLOBAL && bind_take(b, "tensormap")) {
         if (!needs_target(b, SM_90, "prefetch.tensormap")) {
             return false;
         }
@@ -548,11 +549,8 @@ static bool bind_proxy_fence(ptx_bind *b)
         return needs_target(b, SM_70, "fence.proxy.alias") && bind_end(b) && bind_operands(b, 0);
     }
     if (bind_take(b, "async")) {
-        ptx_space space = bind_space_if(b);
-        if (space != PTX_GENERIC && space != PTX_GLOBAL && space != PTX_SHARED) {
-            return bind_fail(b, "fence.proxy.async is for .global and .shared");
-        }
-        b->insn->flag = space != PTX_GLOBAL;
+        static const char *const spaces[] = {"global", "shared::cta", "shared::cluster", NULL};
+        b->insn->flag = bind_choice(b, spaces) != 0;
         return needs_target(b, SM_90, "fence.proxy.async") && bind_end(b) && bind_operands(b, 0);
     }
     if (bind_take(b, "tensormap::generic")) {
