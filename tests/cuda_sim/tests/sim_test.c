@@ -43,21 +43,22 @@ static void check_room(int size, long room)
     }
 }
 
-/* One file a target and version: ptxas takes many entries at once. */
+/* One file a target and version (8.6 at least, as one test's entries share a file): ptxas takes many at once. */
 static void dump_entry(const char *entry)
 {
     if (!dump.folder) {
         return;
     }
     char path[1024];
-    snprintf(path, sizeof path, "%s/%s.%s.ptx", dump.folder, dump.name, sim_tester.target);
+    const char *version = strcmp(sim_tester.version, "8.6") > 0 ? sim_tester.version : "8.6";
+    snprintf(path, sizeof path, "%s/%s.%s-%s.ptx", dump.folder, dump.name, version, sim_tester.target);
     FILE *old = fopen(path, "r"), *file = fopen(path, "a");
     if (!file) {
         fprintf(stderr, "%s cannot be written\n", path);
         exit(2);
     }
     if (!old) {
-        fprintf(file, ".version 8.6\n.target %s\n.address_size 64\n", sim_tester.target);
+        fprintf(file, ".version %s\n.target %s\n.address_size 64\n", version, sim_tester.target);
     } else {
         fclose(old);
     }
