@@ -377,6 +377,9 @@ void ptx_take_number(ptx_parser *p, ptx_operand *number)
     if (!is_float && p->token.kind != PTX_TOKEN_INTEGER) {
         ptx_fail(p, 0, "a number expected, not %s", ptx_token_text(&p->token, text));
     }
+    if (negative && p->token.is_single) {
+        ptx_fail(p, 0, "a constant of 0f has its sign in its bits"); /* ptxas takes no '-' either */
+    }
     uint64_t bits = p->token.bits;
     if (negative) {
         bits = is_float ? bits ^ UINT64_C(1) << 63 : 0 - bits;
