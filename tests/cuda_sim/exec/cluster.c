@@ -30,7 +30,9 @@ static bool warp_new(sim_warp *warp, const ptx_function *function, bool with_wgm
     warp->file = aligned_memory(FILE_ALIGN, function->file_bytes);
     warp->defined = calloc(registers, sizeof *warp->defined);
     warp->in_flight = with_wgmma ? calloc(registers, sizeof *warp->in_flight) : NULL;
-    if (!warp->file || !warp->defined || (with_wgmma && !warp->in_flight)) {
+    warp->unfenced = with_wgmma ? calloc(registers, sizeof *warp->unfenced) : NULL;
+    warp->owner = with_wgmma ? calloc(registers, sizeof *warp->owner) : NULL;
+    if (!warp->file || !warp->defined || (with_wgmma && (!warp->in_flight || !warp->unfenced || !warp->owner))) {
         return false;
     }
     if (function->local_bytes) {
@@ -111,6 +113,8 @@ void sim_cluster_free(sim_cluster *cluster)
             free(block->warp[w].file);
             free(block->warp[w].defined);
             free(block->warp[w].in_flight);
+            free(block->warp[w].unfenced);
+            free(block->warp[w].owner);
             free(block->warp[w].local);
             free(block->warp[w].local_defined);
         }
@@ -248,6 +252,7 @@ static void warp_begin(sim_warp *warp)
     warp->defined[0] = ~UINT32_C(0);
     if (warp->in_flight) {
         memset(warp->in_flight, 0, function->register_count * sizeof *warp->in_flight);
+        memset(warp->unfenced, 0xff, function->register_count * sizeof *warp->unfenced);
     }
     if (warp->local) {
         memset(warp->local, UNDEFINED_BYTE, (size_t)PTX_LANES * function->local_bytes);

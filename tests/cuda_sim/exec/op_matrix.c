@@ -2,18 +2,9 @@
  *
  * A matrix has 8 rows of 8 16-bit elements; lane l holds two of row l / 4, or (.trans) of column l / 4. Lane r + 8 m
  * gives the address of row r of matrix m. */
-#include "lanes.h"
+#include "tile.h"
 
 enum { SIDE = 8, ROW_BYTES = 16 };
-
-static sim_next all_here(sim_warp *w, const ptx_insn *i, uint32_t mask)
-{
-    sim_next next = sim_converge(w, i, mask, UINT32_MAX);
-    if (next == SIM_NEXT && mask != UINT32_MAX) {
-        return sim_fault_at(w, i, -1, SIM_FAULT_DIVERGENT, "needs all 32 lanes, has 0x%08x", mask);
-    }
-    return next;
-}
 
 /* Row and column of element e of lane l. */
 static inline uint32_t row_of(uint32_t l, uint32_t e, bool transposed)
@@ -29,7 +20,7 @@ static inline uint32_t column_of(uint32_t l, uint32_t e, bool transposed)
  * address. */
 static sim_next reach(sim_warp *w, const ptx_insn *i, uint32_t mask, sim_access access, uint8_t **host)
 {
-    sim_next next = all_here(w, i, mask);
+    sim_next next = sim_whole_warp(w, i, mask);
     if (next != SIM_NEXT) {
         return next;
     }
@@ -79,7 +70,7 @@ SIM_HANDLER(stmatrix)
 
 SIM_HANDLER(movmatrix)
 {
-    sim_next next = all_here(w, i, mask);
+    sim_next next = sim_whole_warp(w, i, mask);
     if (next != SIM_NEXT) {
         return next;
     }

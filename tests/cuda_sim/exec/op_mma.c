@@ -38,71 +38,40 @@ static void load_b(float *b, const sim_warp *w, const mma *m)
     }
 }
 
-/* Where lane l's element e of the two in a row of half h lies in [16][8]. */
-static inline uint32_t place(uint32_t l, uint32_t half, uint32_t e)
+/* c[half] += the product's rows 8 * half and up. */
+static void multiply(float (*c)[SIM_TILE_SIZE], const sim_warp *w, const mma *m)
 {
-    return (half * 8 + l / 4) * COLUMNS + l % 4 * 2 + e;
-}
-
-static void load_c(float *c, const sim_warp *w, const mma *m)
-{
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-        for (uint32_t i = 0; i < 4; i++) {
-            uint32_t at = place(l, i / 2, i % 2);
-            c[at] = m->c_type == PTX_F16 ? sim_decode_f16(sim_u32(w, m->c[i / 2])[l] >> (16 * (i % 2)))
-                                         : sim_f32(w, m->c[i])[l];
-        }
+    float a[ROWS * MAX_K], b[MAX_K * COLUMNS];
+    load_a(a, w, m);
+    load_b(b, w, m);
+    uint32_t tile = 8 * m->wide;
+    for (uint32_t r = 0; r < m->a_count; r++) {
+        sim_tile_multiply(c[r & 1], a + r * tile, m->wide, b + (r >> 1) * tile, COLUMNS, m->wide);
     }
-}
-
-/* Sums to f16 are rounded once an instruction, which is not documented either. */
-static void store_d(sim_warp *w, const mma *m, const float *d)
-{
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-        for (uint32_t half = 0; half < 2; half++) {
-            float low = d[place(l, half, 0)], high = d[place(l, half, 1)];
-            if (m->d_type == PTX_F16) {
-                sim_u32(w, m->d[half])[l] =
-                    sim_encode(high, PTX_F16, SIM_RN, false) << 16 | sim_encode(low, PTX_F16, SIM_RN, false);
-            } else {
-                sim_f32(w, m->d[2 * half])[l] = sim_canonical(low);
-                sim_f32(w, m->d[2 * half + 1])[l] = sim_canonical(high);
-            }
-        }
-    }
-}
-
-static sim_next all_here(sim_warp *w, const ptx_insn *i, uint32_t mask)
-{
-    sim_next next = sim_converge(w, i, mask, UINT32_MAX);
-    if (next == SIM_NEXT && mask != UINT32_MAX) {
-        return sim_fault_at(w, i, -1, SIM_FAULT_DIVERGENT, "needs all 32 lanes, has 0x%08x", mask);
-    }
-    return next;
 }
 
 static void count(sim_warp *w, const mma *m)
 {
     sim_count(w)->mma++;
-    sim_count_mma(w, m->shape, 2u * ROWS * COLUMNS * m->k);
+    sim_count(w)->mma_flops += 2u * ROWS * COLUMNS * m->k;
+    sim_count_mma(w, m->shape);
 }
 
 SIM_HANDLER(run_floats)
 {
     const mma *m = i->data;
-    sim_next next = all_here(w, i, mask);
+    sim_next next = sim_whole_warp(w, i, mask);
     if (next != SIM_NEXT) {
         return next;
     }
-    float a[ROWS * MAX_K], b[MAX_K * COLUMNS], c[ROWS * COLUMNS];
-    load_a(a, w, m);
-    load_b(b, w, m);
-    load_c(c, w, m);
-    uint32_t tile = 8 * m->wide;
-    for (uint32_t r = 0; r < m->a_count; r++) {
-        sim_tile_multiply(c + (r & 1) * 8 * COLUMNS, COLUMNS, a + r * tile, b + (r >> 1) * tile, COLUMNS, m->wide);
+    float c[2][SIM_TILE_SIZE];
+    for (uint32_t half = 0; half < 2; half++) {
+        sim_tile_load(c[half], w, m->c + half * m->c_count / 2, m->c_type);
     }
-    store_d(w, m, c);
+    multiply(c, w, m);
+    for (uint32_t half = 0; half < 2; half++) {
+        sim_tile_store(w, m->d + half * m->c_count / 2, m->d_type, c[half]);
+    }
     count(w, m);
     return SIM_NEXT;
 }
@@ -111,20 +80,15 @@ SIM_HANDLER(run_floats)
 SIM_HANDLER(run_integers)
 {
     const mma *m = i->data;
-    sim_next next = all_here(w, i, mask);
+    sim_next next = sim_whole_warp(w, i, mask);
     if (next != SIM_NEXT) {
         return next;
     }
-    float a[ROWS * MAX_K], b[MAX_K * COLUMNS], sum[ROWS * COLUMNS] = {0};
-    load_a(a, w, m);
-    load_b(b, w, m);
-    uint32_t tile = 8 * m->wide;
-    for (uint32_t r = 0; r < m->a_count; r++) {
-        sim_tile_multiply(sum + (r & 1) * 8 * COLUMNS, COLUMNS, a + r * tile, b + (r >> 1) * tile, COLUMNS, m->wide);
-    }
+    float sum[2][SIM_TILE_SIZE] = {{0}};
+    multiply(sum, w, m);
     for (uint32_t l = 0; l < PTX_LANES; l++) {
         for (uint32_t e = 0; e < 4; e++) {
-            int64_t exact = (int64_t)sum[place(l, e / 2, e % 2)] + sim_s32(w, m->c[e])[l];
+            int64_t exact = (int64_t)sum[e / 2][2 * l + e % 2] + sim_s32(w, m->c[e])[l];
             int64_t limited = exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact;
             sim_u32(w, m->d[e])[l] = (uint32_t)(m->saturate ? limited : exact);
         }
@@ -159,7 +123,7 @@ static bool shape_fits(const mma *m)
 {
     bool same = m->a_type == m->b_type || (is_eight(m->a_type) && is_eight(m->b_type)) ||
                 (is_integer(m->a_type) && is_integer(m->b_type));
-    uint32_t bits = m->k * sim_tile_bits(m->a_type);
+    uint32_t bits = m->k * (8 * ptx_type_size(m->a_type));
     bool half_sums = m->c_type == PTX_F16 && m->d_type == PTX_F16 && (m->a_type == PTX_F16 || is_eight(m->a_type));
     bool sums = is_integer(m->a_type) ? m->c_type == PTX_S32 && m->d_type == PTX_S32
                                       : (m->c_type == PTX_F32 && m->d_type == PTX_F32) || half_sums;
@@ -193,7 +157,7 @@ static bool bind_mma(ptx_bind *b)
     if (!shape_fits(m) || (m->saturate && !is_integer(m->a_type))) {
         return bind_fail(b, "has no such shape of these types");
     }
-    m->wide = 128 / sim_tile_bits(m->a_type);
+    m->wide = 128 / (8 * ptx_type_size(m->a_type));
     m->a_count = 2 * m->k / m->wide;
     m->b_count = m->k / m->wide;
     m->c_count = m->c_type == PTX_F16 ? 2 : 4;

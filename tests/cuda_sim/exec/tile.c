@@ -21,6 +21,8 @@ void sim_tile_decode(float *to, const void *from, ptx_type type, uint32_t count)
         DECODE(uint8_t, sim_decode_e4m3(bits));
     case PTX_E5M2:
         DECODE(uint8_t, sim_decode_e5m2(bits));
+    case PTX_F32:
+        DECODE(uint32_t, sim_float(bits));
     case PTX_S8:
         DECODE(int8_t, bits);
     default:
@@ -30,52 +32,75 @@ void sim_tile_decode(float *to, const void *from, ptx_type type, uint32_t count)
 
 typedef float eight __attribute__((vector_size(32)));
 
-/* 8 rows by 8 columns at a time, whose sums stay in registers. */
-static inline __attribute__((always_inline)) void multiply(float *c, uint32_t stride, const float *a, const float *b,
-                                                           uint32_t n, uint32_t k)
+/* The sums stay in registers. */
+static inline __attribute__((always_inline)) void multiply(float *c, const float *a, uint32_t a_stride, const float *b,
+                                                           uint32_t b_stride, uint32_t k)
 {
-    for (uint32_t column = 0; column < n; column += 8) {
-        eight sum[8];
-        for (uint32_t row = 0; row < 8; row++) {
-            memcpy(&sum[row], c + row * stride + column, sizeof sum[row]);
-        }
-        for (uint32_t i = 0; i < k; i++) {
-            eight right;
-            memcpy(&right, b + (size_t)i * n + column, sizeof right);
-            for (uint32_t row = 0; row < 8; row++) {
-                sum[row] += a[row * k + i] * right;
-            }
-        }
-        for (uint32_t row = 0; row < 8; row++) {
-            memcpy(c + row * stride + column, &sum[row], sizeof sum[row]);
+    eight sum[SIM_TILE];
+    memcpy(sum, c, sizeof sum);
+    for (uint32_t i = 0; i < k; i++) {
+        eight right;
+        memcpy(&right, b + (size_t)i * b_stride, sizeof right);
+        for (uint32_t row = 0; row < SIM_TILE; row++) {
+            sum[row] += a[row * a_stride + i] * right;
         }
     }
+    memcpy(c, sum, sizeof sum);
 }
 
 #ifdef __x86_64__
 /* No fma: the sums are the same bits on every machine. */
-__attribute__((target("avx2"))) static void multiply_avx2(float *c, uint32_t stride, const float *a, const float *b,
-                                                          uint32_t n, uint32_t k)
+__attribute__((target("avx2"))) static void multiply_avx2(float *c, const float *a, uint32_t a_stride, const float *b,
+                                                          uint32_t b_stride, uint32_t k)
 {
-    multiply(c, stride, a, b, n, k);
+    multiply(c, a, a_stride, b, b_stride, k);
 }
 #endif
 
-void sim_tile_multiply(float *c, uint32_t stride, const float *a, const float *b, uint32_t n, uint32_t k)
+void sim_tile_multiply(float *c, const float *a, uint32_t a_stride, const float *b, uint32_t b_stride, uint32_t k)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2")) {
-        multiply_avx2(c, stride, a, b, n, k);
+        multiply_avx2(c, a, a_stride, b, b_stride, k);
         return;
     }
 #endif
-    multiply(c, stride, a, b, n, k);
+    multiply(c, a, a_stride, b, b_stride, k);
 }
 
-void sim_count_mma(sim_warp *warp, const char *shape, uint64_t flops)
+void sim_tile_load(float *c, const sim_warp *w, const uint32_t *slots, ptx_type type)
+{
+    if (type == PTX_F16) {
+        sim_tile_decode(c, w->file + slots[0], PTX_F16, SIM_TILE_SIZE);
+        return;
+    }
+    const float *low = sim_f32(w, slots[0]), *high = sim_f32(w, slots[1]);
+    for (uint32_t l = 0; l < PTX_LANES; l++) {
+        c[2 * l] = low[l];
+        c[2 * l + 1] = high[l];
+    }
+}
+
+/* Sums to f16 are rounded once an instruction; that is not documented either. */
+void sim_tile_store(sim_warp *w, const uint32_t *slots, ptx_type type, const float *c)
+{
+    if (type == PTX_F16) {
+        for (uint32_t l = 0; l < PTX_LANES; l++) {
+            sim_u32(w, slots[0])[l] =
+                sim_encode(c[2 * l + 1], PTX_F16, SIM_RN, false) << 16 | sim_encode(c[2 * l], PTX_F16, SIM_RN, false);
+        }
+        return;
+    }
+    float *low = sim_f32(w, slots[0]), *high = sim_f32(w, slots[1]);
+    for (uint32_t l = 0; l < PTX_LANES; l++) {
+        low[l] = sim_canonical(c[2 * l]);
+        high[l] = sim_canonical(c[2 * l + 1]);
+    }
+}
+
+void sim_count_mma(sim_warp *warp, const char *shape)
 {
     sim_counters *counters = sim_count(warp);
-    counters->mma_flops += flops;
     for (uint32_t s = 0; s < SIM_MMA_SHAPES; s++) {
         if (counters->mma_by_shape[s].count == 0) {
             snprintf(counters->mma_by_shape[s].shape, sizeof counters->mma_by_shape[s].shape, "%s", shape);
@@ -85,4 +110,13 @@ void sim_count_mma(sim_warp *warp, const char *shape, uint64_t flops)
             return;
         }
     }
+}
+
+sim_next sim_whole_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+{
+    sim_next next = sim_converge(warp, insn, mask, UINT32_MAX);
+    if (next == SIM_NEXT && mask != UINT32_MAX) {
+        return sim_fault_at(warp, insn, -1, SIM_FAULT_DIVERGENT, "needs all 32 lanes, has 0x%08x", mask);
+    }
+    return next;
 }

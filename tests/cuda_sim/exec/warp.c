@@ -238,6 +238,9 @@ static inline void note_writes(const sim_warp *warp, const ptx_insn *insn, uint3
     for (uint32_t r = 0; r < insn->write_count; r++) {
         warp->defined[insn->writes[r]] |= mask;
     }
+    for (uint32_t r = 0; warp->unfenced && r < insn->write_count; r++) {
+        warp->unfenced[insn->writes[r]] |= mask;
+    }
 }
 
 static inline sim_next check(const loop *l, const ptx_insn *insn, uint32_t mask)
