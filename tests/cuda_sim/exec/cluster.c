@@ -24,110 +24,6 @@ static bool uses_wgmma(const ptx_function *function)
     return false;
 }
 
-static bool warp_new(sim_warp *warp, const ptx_function *function, bool with_wgmma)
-{
-    size_t registers = (size_t)function->register_count + 1;
-    warp->file = aligned_memory(FILE_ALIGN, function->file_bytes);
-    warp->defined = calloc(registers, sizeof *warp->defined);
-    warp->in_flight = with_wgmma ? calloc(registers, sizeof *warp->in_flight) : NULL;
-    warp->unfenced = with_wgmma ? calloc(registers, sizeof *warp->unfenced) : NULL;
-    warp->owner = with_wgmma ? calloc(registers, sizeof *warp->owner) : NULL;
-    if (!warp->file || !warp->defined || (with_wgmma && (!warp->in_flight || !warp->unfenced || !warp->owner))) {
-        return false;
-    }
-    if (function->local_bytes) {
-        warp->local = aligned_memory(FILE_ALIGN, (size_t)PTX_LANES * function->local_bytes);
-        warp->local_defined = calloc(function->local_bytes, sizeof *warp->local_defined);
-        if (!warp->local || !warp->local_defined) {
-            return false;
-        }
-    }
-    memset(warp->file, UNDEFINED_BYTE, function->file_bytes);
-    if (function->constant_bytes) {
-        memcpy(warp->file + function->constant_start, function->constants, function->constant_bytes);
-    }
-    return true;
-}
-
-static bool block_new(sim_block *block, const sim_run *run, bool with_wgmma)
-{
-    block->shared_bytes = run->shared_bytes;
-    block->shared = aligned_memory(SHARED_ALIGN, run->shared_bytes);
-    block->shared_defined = calloc(run->shared_bytes / 32 + 1, sizeof *block->shared_defined);
-    if (!block->shared || !block->shared_defined) {
-        return false;
-    }
-    for (uint32_t w = 0; w < run->warps_per_block; w++) {
-        block->warp[w].block = block;
-        block->warp[w].id = w;
-        if (!warp_new(&block->warp[w], run->function, with_wgmma)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-sim_cluster *sim_cluster_new(sim_worker *worker)
-{
-    const sim_run *run = worker->run;
-    const uint32_t *threads = run->launch->block;
-    bool with_wgmma = uses_wgmma(run->function);
-    sim_cluster *cluster = calloc(1, sizeof *cluster);
-    sim_block *blocks = calloc(run->blocks_per_cluster, sizeof *blocks);
-    sim_warp *warps = calloc((size_t)run->blocks_per_cluster * run->warps_per_block, sizeof *warps);
-    if (!cluster || !blocks || !warps) {
-        free(cluster);
-        free(blocks);
-        free(warps);
-        return NULL;
-    }
-    cluster->worker = worker;
-    cluster->block_count = run->blocks_per_cluster;
-    cluster->block = blocks;
-    bool ok = true;
-    for (uint32_t b = 0; b < cluster->block_count; b++) {
-        sim_block *block = &blocks[b];
-        block->cluster = cluster;
-        block->rank = b;
-        block->warp_count = run->warps_per_block;
-        block->thread_count = threads[0] * threads[1] * threads[2];
-        block->warp = warps + (size_t)b * run->warps_per_block;
-        ok = ok && block_new(block, run, with_wgmma);
-    }
-    if (!ok) {
-        sim_cluster_free(cluster);
-        return NULL;
-    }
-    return cluster;
-}
-
-void sim_cluster_free(sim_cluster *cluster)
-{
-    if (!cluster) {
-        return;
-    }
-    for (uint32_t b = 0; b < cluster->block_count; b++) {
-        sim_block *block = &cluster->block[b];
-        sim_barriers_end(block);
-        for (uint32_t w = 0; w < block->warp_count; w++) {
-            free(block->warp[w].file);
-            free(block->warp[w].defined);
-            free(block->warp[w].in_flight);
-            free(block->warp[w].unfenced);
-            free(block->warp[w].owner);
-            free(block->warp[w].local);
-            free(block->warp[w].local_defined);
-        }
-        free(block->shared);
-        free(block->shared_defined);
-    }
-    sim_cluster_barrier_end(cluster);
-    sim_race_end(cluster);
-    free(cluster->block[0].warp);
-    free(cluster->block);
-    free(cluster);
-}
-
 /* Position `number` in a grid of `size`, x fastest. */
 static void position(uint64_t number, const uint32_t size[3], uint32_t at[3])
 {
@@ -229,25 +125,148 @@ static bool varies_in_a_block(ptx_special special)
     return special <= PTX_TID_Z || special == PTX_LANEID || (special >= PTX_LANEMASK_EQ && special <= PTX_LANEMASK_GT);
 }
 
+static bool varies_among_clusters(ptx_special special)
+{
+    return (special >= PTX_CTAID_X && special <= PTX_CTAID_Z) ||
+           (special >= PTX_CLUSTERID_X && special <= PTX_CLUSTERID_Z) || special == PTX_SMID;
+}
+
+static void fill_special(sim_warp *warp, ptx_special special, uint32_t slot)
+{
+    const sim_run *run = warp->block->cluster->worker->run;
+    if (special == PTX_GRIDID) {
+        memset(sim_u64(warp, slot), 0, PTX_LANES * sizeof(uint64_t));
+    } else if (special == PTX_IS_EXPLICIT_CLUSTER) {
+        *sim_pred(warp, slot) = run->launch->cluster[0] || run->function->cluster[0] ? ~UINT32_C(0) : 0;
+    } else if (special == PTX_WARPID) {
+        fill(warp, slot, warp->id);
+    } else if (varies_in_a_block(special)) {
+        fill_lanes(warp, special, slot);
+    } else {
+        fill(warp, slot, block_special(warp->block, special));
+    }
+}
+
+static void fill_specials(sim_warp *warp, bool all)
+{
+    const ptx_function *function = sim_function(warp);
+    for (uint32_t i = 0; i < function->special_count; i++) {
+        if (all || varies_among_clusters(function->special[i].special)) {
+            fill_special(warp, function->special[i].special, function->special[i].slot);
+        }
+    }
+}
+
+static bool warp_new(sim_warp *warp, const ptx_function *function, bool with_wgmma)
+{
+    size_t registers = (size_t)function->register_count + 1;
+    warp->file = aligned_memory(FILE_ALIGN, function->file_bytes);
+    warp->defined = calloc(registers, sizeof *warp->defined);
+    warp->in_flight = with_wgmma ? calloc(registers, sizeof *warp->in_flight) : NULL;
+    warp->unfenced = with_wgmma ? calloc(registers, sizeof *warp->unfenced) : NULL;
+    warp->owner = with_wgmma ? calloc(registers, sizeof *warp->owner) : NULL;
+    if (!warp->file || !warp->defined || (with_wgmma && (!warp->in_flight || !warp->unfenced || !warp->owner))) {
+        return false;
+    }
+    if (function->local_bytes) {
+        warp->local = aligned_memory(FILE_ALIGN, (size_t)PTX_LANES * function->local_bytes);
+        warp->local_defined = calloc(function->local_bytes, sizeof *warp->local_defined);
+        if (!warp->local || !warp->local_defined) {
+            return false;
+        }
+    }
+    memset(warp->file, UNDEFINED_BYTE, function->file_bytes);
+    if (function->constant_bytes) {
+        memcpy(warp->file + function->constant_start, function->constants, function->constant_bytes);
+    }
+    fill_specials(warp, true);
+    return true;
+}
+
+static bool block_new(sim_block *block, const sim_run *run, bool with_wgmma)
+{
+    block->shared_bytes = run->shared_bytes;
+    block->shared = aligned_memory(SHARED_ALIGN, run->shared_bytes);
+    block->shared_defined = calloc(run->shared_bytes / 32 + 1, sizeof *block->shared_defined);
+    if (!block->shared || !block->shared_defined) {
+        return false;
+    }
+    for (uint32_t w = 0; w < run->warps_per_block; w++) {
+        block->warp[w].block = block;
+        block->warp[w].id = w;
+        if (!warp_new(&block->warp[w], run->function, with_wgmma)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+sim_cluster *sim_cluster_new(sim_worker *worker)
+{
+    const sim_run *run = worker->run;
+    const uint32_t *threads = run->launch->block;
+    bool with_wgmma = uses_wgmma(run->function);
+    sim_cluster *cluster = calloc(1, sizeof *cluster);
+    sim_block *blocks = calloc(run->blocks_per_cluster, sizeof *blocks);
+    sim_warp *warps = calloc((size_t)run->blocks_per_cluster * run->warps_per_block, sizeof *warps);
+    if (!cluster || !blocks || !warps) {
+        free(cluster);
+        free(blocks);
+        free(warps);
+        return NULL;
+    }
+    cluster->worker = worker;
+    cluster->block_count = run->blocks_per_cluster;
+    cluster->block = blocks;
+    bool ok = true;
+    for (uint32_t b = 0; b < cluster->block_count; b++) {
+        sim_block *block = &blocks[b];
+        block->cluster = cluster;
+        block->rank = b;
+        position(b, run->cluster_dims, block->index);
+        block->warp_count = run->warps_per_block;
+        block->thread_count = threads[0] * threads[1] * threads[2];
+        block->warp = warps + (size_t)b * run->warps_per_block;
+        ok = ok && block_new(block, run, with_wgmma);
+    }
+    if (!ok) {
+        sim_cluster_free(cluster);
+        return NULL;
+    }
+    return cluster;
+}
+
+void sim_cluster_free(sim_cluster *cluster)
+{
+    if (!cluster) {
+        return;
+    }
+    for (uint32_t b = 0; b < cluster->block_count; b++) {
+        sim_block *block = &cluster->block[b];
+        sim_barriers_end(block);
+        for (uint32_t w = 0; w < block->warp_count; w++) {
+            free(block->warp[w].file);
+            free(block->warp[w].defined);
+            free(block->warp[w].in_flight);
+            free(block->warp[w].unfenced);
+            free(block->warp[w].owner);
+            free(block->warp[w].local);
+            free(block->warp[w].local_defined);
+        }
+        free(block->shared);
+        free(block->shared_defined);
+    }
+    sim_cluster_barrier_end(cluster);
+    sim_race_end(cluster);
+    free(cluster->block[0].warp);
+    free(cluster->block);
+    free(cluster);
+}
+
 static void warp_begin(sim_warp *warp)
 {
     const ptx_function *function = sim_function(warp);
-    bool explicit_cluster = warp->block->cluster->worker->run->launch->cluster[0] || function->cluster[0];
-    for (uint32_t i = 0; i < function->special_count; i++) {
-        ptx_special special = function->special[i].special;
-        uint32_t slot = function->special[i].slot;
-        if (special == PTX_GRIDID) {
-            memset(sim_u64(warp, slot), 0, PTX_LANES * sizeof(uint64_t));
-        } else if (special == PTX_IS_EXPLICIT_CLUSTER) {
-            *sim_pred(warp, slot) = explicit_cluster ? ~UINT32_C(0) : 0;
-        } else if (special == PTX_WARPID) {
-            fill(warp, slot, warp->id);
-        } else if (varies_in_a_block(special)) {
-            fill_lanes(warp, special, slot);
-        } else {
-            fill(warp, slot, block_special(warp->block, special));
-        }
-    }
+    fill_specials(warp, false);
     memset(warp->defined, 0, function->register_count * sizeof *warp->defined);
     warp->defined[0] = ~UINT32_C(0);
     if (warp->in_flight) {
@@ -276,7 +295,6 @@ static void block_begin(sim_block *block)
         clusters[axis] = run->launch->grid[axis] / run->cluster_dims[axis];
     }
     position(block->cluster->number, clusters, at);
-    position(block->rank, run->cluster_dims, block->index);
     for (int axis = 0; axis < 3; axis++) {
         block->ctaid[axis] = at[axis] * run->cluster_dims[axis] + block->index[axis];
     }
