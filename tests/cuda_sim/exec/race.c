@@ -307,11 +307,11 @@ static inline uint64_t cell_step(const actor_view *v, race_cell *cell, uint32_t 
     }
 }
 
-/* Bytes first to end - 1 of a word. */
-static uint64_t part_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step, uint32_t first,
+/* Bytes *at to end - 1 of one word; *at becomes the one that races. */
+static uint64_t part_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step, uint32_t *at,
                           uint32_t end)
 {
-    bool whole = first == 0 && end == 4;
+    bool whole = *at % 4 == 0 && end - *at == 4;
     if (is_split(cell) && whole && step == WRITE) {
         join_word(v->race, cell);
     } else if (!is_split(cell) && !whole && !split_word(v->race, cell)) {
@@ -320,11 +320,13 @@ static uint64_t part_step(const actor_view *v, race_cell *cell, uint32_t lane, r
     if (!is_split(cell)) {
         return cell_step(v, cell, lane, step);
     }
-    uint64_t other = 0;
-    for (uint32_t b = first; b < end && !other; b++) {
-        other = cell_step(v, &bytes_of(v->race, cell)[b], lane, step);
+    for (; *at < end; ++*at) {
+        uint64_t other = cell_step(v, &bytes_of(v->race, cell)[*at % 4], lane, step);
+        if (other) {
+            return other;
+        }
     }
-    return other;
+    return 0;
 }
 
 /* Four words that look alike, as rows of 16 bytes do, cost as much as one. */
@@ -363,7 +365,7 @@ static inline uint64_t span_step(const actor_view *v, race_cell *cells, uint32_t
             other = cell_step(v, cell, lane, step);
         } else {
             next = next < end ? next : end;
-            other = part_step(v, cell, lane, step, offset % 4, offset % 4 + (next - offset));
+            other = part_step(v, cell, lane, step, at, next);
         }
     }
     return other;

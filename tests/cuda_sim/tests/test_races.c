@@ -1,0 +1,333 @@
+/* Races over shared memory: each kernel is seen to be refused without the synchronisation that it needs, and to pass
+ * with it. What orders accesses: PTX ISA "Memory Consistency Model", "bar", "bar.warp.sync", "mbarrier", "Proxies",
+ * "cp.async.bulk.wait_group". */
+#include "sim_test.h"
+#include <stdio.h>
+#include <string.h>
+
+/* t: thread in the block, w: its warp, %at: word t of s; %next: the neighbour's; zero: thread 0, first: warp 0. */
+#define BEGIN                                                                                                          \
+    ".shared .align 128 .b8 s[4096]; .shared .align 8 .b64 m;\n.reg .b32 t, w, %base, %at, %next, x, y, z, bar;\n"     \
+    ".reg .b64 e;\n.reg .pred zero, first, second, third, q;\nmov.u32 t, %tid.x; shr.u32 w, t, 5; mov.u32 %base, s;\n" \
+    "mov.u32 bar, m; mad.lo.u32 %at, t, 4, %base; xor.b32 %next, %at, 4; mov.b32 z, 7;\nsetp.eq.u32 zero, t, 0; "      \
+    "setp.eq.u32 first, w, 0; setp.eq.u32 second, w, 1; setp.eq.u32 third, w, 2;\n"
+
+static void races(const char *where, const char *body, uint32_t threads, const char *text)
+{
+    sim_test_faults(where, body, threads, SIM_FAULT_RACE, text);
+    sim_tester.options.no_races = true;
+    sim_test_check(where, sim_test_run(body, 1, threads), "without the check: %s", sim_tester.fault.text);
+    sim_tester.options.no_races = false;
+}
+
+static void passes(const char *where, const char *body, uint32_t threads)
+{
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        sim_tester.options.timing = seed == 0 ? SIM_EAGER : seed == 1 ? SIM_LATE : SIM_SEEDED;
+        sim_tester.options.seed = seed;
+        sim_test_check(where, sim_test_run(body, 3, threads), "%s", sim_tester.fault.text);
+    }
+    sim_tester.options.timing = SIM_EAGER;
+}
+
+#define RACES(body, threads, text) races(SIM_HERE, BEGIN body, threads, text)
+#define PASSES(body, threads)      passes(SIM_HERE, BEGIN body, threads)
+
+static void warps(void)
+{
+    /* Each word is written by one warp and read by the other: word t and t ^ 32. */
+#define OTHER "xor.b32 %next, %at, 128;\n"
+    RACES(OTHER "st.shared.b32 [%at], t; ld.shared.b32 x, [%at]; st.shared.b32 [%next], t;", 64, "write");
+    RACES(OTHER "@first st.shared.b32 [%at], t; @first bra end; mov.u32 %at, %next; ld.shared.b32 x, [%at]; end: ret;",
+          64, "");
+    PASSES(OTHER "st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next];", 64);
+    /* Reading is not writing. */
+    PASSES(OTHER "st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next]; ld.shared.b32 x, [%at];", 64);
+    /* Write after read. */
+    RACES(OTHER "st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next]; st.shared.b32 [%at], x;", 64, "read");
+    PASSES(OTHER "st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next]; bar.sync 0; st.shared.b32 [%at], x;",
+           64);
+    /* Write after write. */
+    RACES("st.shared.b32 [%base], z;", 64, "write");
+    PASSES("@first st.shared.b32 [%base], z; bar.sync 0; @second st.shared.b32 [%base], z;", 64);
+}
+
+static void lanes(void)
+{
+    RACES("st.shared.b32 [%at], t; ld.shared.b32 x, [%next];", 32, "thread (0,0,0)");
+    PASSES("st.shared.b32 [%at], t; ld.shared.b32 x, [%at]; st.shared.b32 [%at], x;", 32);
+    PASSES("st.shared.b32 [%at], t; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%next];", 32);
+    PASSES("st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next];", 32);
+    RACES("st.shared.b32 [%at], t; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%next]; st.shared.b32 [%at], x;", 32,
+          "read");
+    PASSES("st.shared.b32 [%at], t; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%next]; bar.warp.sync 0xffffffff; "
+           "st.shared.b32 [%at], x;",
+           32);
+    /* A shuffle synchronises the lanes, not what they wrote. */
+    RACES("st.shared.b32 [%at], t; shfl.sync.bfly.b32 y, t, 1, 0x1f, 0xffffffff; ld.shared.b32 x, [%next];", 32, "");
+    /* A broadcast, then one lane writes. */
+    RACES("@zero st.shared.b32 [%base], z; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%base]; @zero st.shared.b32 "
+          "[%base], x;",
+          32, "lanes of warp 0");
+    PASSES("@zero st.shared.b32 [%base], z; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%base]; "
+           "bar.warp.sync 0xffffffff; @zero st.shared.b32 [%base], x;",
+           32);
+    /* The lanes of one store at one place. */
+    PASSES("st.shared.b32 [%base], z; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%base];", 32);
+    RACES("st.shared.b32 [%base], z; ld.shared.b32 x, [%base];", 32, "");
+    RACES("st.shared.b32 [%base], t;", 32, "another value");
+}
+
+/* Threads that share a word, by bytes or halves. */
+static void bytes(void)
+{
+#define BYTE "add.u32 %next, %base, t; shr.u32 y, t, 2; mad.lo.u32 y, y, 4, %base;\n"
+#define HALF "mad.lo.u32 %next, t, 2, %base; shr.u32 y, t, 1; mad.lo.u32 y, y, 4, %base;\n"
+    PASSES(BYTE "st.shared.b8 [%next], t; ld.shared.b8 x, [%next];", 64);
+    PASSES(HALF "st.shared.b16 [%next], t; ld.shared.b16 x, [%next];", 64);
+    RACES(BYTE "st.shared.b8 [%next], t; ld.shared.b32 x, [y];", 32, "shared+0x1");
+    RACES(HALF "st.shared.b16 [%next], t; ld.shared.b32 x, [y];", 32, "shared+0x2");
+    PASSES(HALF "st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y];", 64);
+    /* Apart, whole, and apart again. */
+    PASSES(HALF
+           "st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y]; bar.sync 0; @first st.shared.b32 [%at], x; "
+           "bar.sync 0; st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y];",
+           64);
+    RACES(HALF "st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y]; st.shared.b16 [%next], t;", 64, "");
+    RACES("st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%at]; bar.sync 0; xor.b32 y, %at, 128; st.shared.b16 "
+          "[y], t; "
+          "st.shared.b8 [%at+1], t;",
+          64, "write");
+    PASSES("st.shared.b32 [%at], t; bar.sync 0; xor.b32 y, %at, 128; st.shared.b16 [y], t; st.shared.b8 [%at+2], t;",
+           64);
+    /* Wide accesses over words of several threads. */
+    PASSES(
+        "st.shared.b32 [%at], t; bar.sync 0; mad.lo.u32 y, t, 16, %base; setp.lt.u32 q, t, 16; "
+        ".reg .b32 v<4>; @q ld.shared.v4.b32 {v0, v1, v2, v3}, [y]; bar.sync 0; @q st.shared.v4.b32 [y], {t, t, t, t};",
+        64);
+    RACES("st.shared.b32 [%at], t; bar.sync 0; mad.lo.u32 y, t, 16, %base; setp.lt.u32 q, t, 16; "
+          ".reg .b32 v<4>; @q ld.shared.v4.b32 {v0, v1, v2, v3}, [y]; st.shared.b32 [%at], t;",
+          64, "read");
+}
+
+/* Many warps read a word; one that the writer doesn't know of is enough. */
+static void readers(void)
+{
+#define READ "@zero st.shared.b32 [%base], z; bar.sync 0; ld.shared.b32 x, [%base];\n"
+    PASSES(READ "bar.sync 0; @zero st.shared.b32 [%base], x;", 512);
+    RACES(READ "@zero st.shared.b32 [%base], x;", 512, "");
+    RACES(READ "@!third bar.sync 1, 480; @zero st.shared.b32 [%base], x;", 512, "");
+    RACES(READ "setp.eq.u32 q, w, 15; @!q bar.sync 1, 480; @zero st.shared.b32 [%base], x;", 512, "");
+    PASSES(READ "@third bra last; bar.sync 1, 480; last: bar.sync 0; @zero st.shared.b32 [%base], x;", 512);
+    /* In turns: warp 0 tells warp 1, warp 1 warp 2. */
+#define TURNS(one, two)                                                                                                \
+    "@first st.shared.b32 [%base], z; @first " one "; @second " one "; @second " two "; @third " two                   \
+    "; @third ld.shared.b32 x, [%base];"
+    PASSES(TURNS("bar.sync 1, 64", "bar.sync 2, 64"), 96);
+    RACES("@first st.shared.b32 [%base], z; @first bar.sync 1, 64; @second bar.sync 1, 64; @third ld.shared.b32 x, "
+          "[%base];",
+          96, "");
+    /* bar.arrive hands over, and learns nothing. */
+    PASSES("@first st.shared.b32 [%at], t; @first bar.arrive 1, 64; @second bar.sync 1, 64; "
+           "@second ld.shared.b32 x, [%base];",
+           64);
+    sim_tester.options.no_undefined = true;
+    RACES(
+        "st.shared.b32 [%at], t; @first bar.arrive 1, 64; @second bar.sync 1, 64; @first ld.shared.b32 x, [%base+128];",
+        64, "");
+    sim_tester.options.no_undefined = false;
+}
+
+static void strong(void)
+{
+    PASSES("@zero st.shared.b32 [%base], z; bar.sync 0; atom.shared.add.u32 x, [%base], 1;", 96);
+    RACES("@zero st.shared.b32 [%base], z; bar.sync 0; atom.shared.add.u32 x, [%base], 1; @zero ld.shared.b32 x, "
+          "[%base];",
+          96, "");
+    RACES("@zero st.shared.b32 [%base], z; atom.shared.add.u32 x, [%base], 1;", 32, "");
+    RACES("@zero st.shared.b32 [%base], z; bar.sync 0; atom.shared.add.u32 x, [%base], 1; @zero st.shared.b32 [%base], "
+          "x;",
+          96, "");
+    PASSES("@zero st.shared.b32 [%base], z; bar.sync 0; atom.shared.add.u32 x, [%base], 1; bar.sync 0; "
+           "ld.shared.b32 x, [%base];",
+           96);
+    PASSES("@zero st.volatile.shared.b32 [%base], z; bar.warp.sync -1; ld.volatile.shared.b32 x, [%base]; "
+           "@zero st.volatile.shared.b32 [%base], z;",
+           32);
+}
+
+/* Warp 0 writes word 1 and raises the flag, word 0; warp 1 waits for it. */
+#define MESSAGE(fence_a, store, load, fence_b)                                                                         \
+    "@zero st.shared.b32 [%base], 0; bar.sync 0; @second bra wait; @zero st.shared.b32 [%base+4], z; " fence_a         \
+    " @zero " store " [%base], 1; ret; wait: " load " x, [%base]; setp.ne.u32 q, x, 1; @q bra wait; " fence_b          \
+    " ld.shared.b32 y, [%base+4];"
+
+static void messages(void)
+{
+    PASSES(
+        MESSAGE("fence.acq_rel.cta;", "st.relaxed.cta.shared.b32", "ld.relaxed.cta.shared.b32", "fence.acq_rel.cta;"),
+        64);
+    PASSES(MESSAGE("membar.cta;", "st.volatile.shared.b32", "ld.volatile.shared.b32", "membar.cta;"), 64);
+    PASSES(MESSAGE("", "st.release.cta.shared.b32", "ld.acquire.cta.shared.b32", ""), 64);
+    PASSES(MESSAGE("", "st.release.cta.shared.b32", "ld.relaxed.cta.shared.b32", "fence.acq_rel.cta;"), 64);
+    RACES(MESSAGE("", "st.relaxed.cta.shared.b32", "ld.acquire.cta.shared.b32", ""), 64, "shared+0x4");
+    RACES(MESSAGE("", "st.release.cta.shared.b32", "ld.relaxed.cta.shared.b32", ""), 64, "shared+0x4");
+    RACES(MESSAGE("", "st.volatile.shared.b32", "ld.volatile.shared.b32", ""), 64, "shared+0x4");
+    /* The flag itself, weak. */
+    RACES(MESSAGE("fence.acq_rel.cta;", "st.shared.b32", "ld.relaxed.cta.shared.b32", "fence.acq_rel.cta;"), 64,
+          "shared+0x0");
+    /* By an atomic, and through global memory. */
+    PASSES("@zero st.shared.b32 [%base], 0; bar.sync 0; @second bra wait; @zero st.shared.b32 [%base+4], z; "
+           "@zero atom.release.cta.shared.exch.b32 x, [%base], 1; ret; wait: atom.acquire.cta.shared.or.b32 x, "
+           "[%base], 0; "
+           "setp.ne.u32 q, x, 1; @q bra wait; ld.shared.b32 y, [%base+4];",
+           64);
+}
+
+#define INIT(count) "@zero mbarrier.init.shared.b64 [bar], " count "; bar.sync 0;\n"
+#define WAIT(label) label ": mbarrier.try_wait.parity.shared::cta.b64 q, [bar], 0; @!q bra " label ";\n"
+
+static void mbarriers(void)
+{
+    sim_test_target("sm_90a", "8.6");
+    PASSES(INIT("32") "@second bra take; st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; ret; take: " WAIT(
+               "again") "ld.shared.b32 x, [%at+-128];",
+           64);
+    RACES(INIT("32") "@second bra take; st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; ret; take: "
+                     "nanosleep.u32 100; xor.b32 y, %at, 128; st.shared.b32 [y], t;",
+          64, "write");
+    /* The arrival before the write. */
+    RACES(INIT("32") "@second bra take; mbarrier.arrive.shared.b64 e, [bar]; st.shared.b32 [%at], t; ret; take: " WAIT(
+              "again") "xor.b32 y, %at, 128; st.shared.b32 [y], t;",
+          64, "write");
+    sim_test_target("sm_80", "8.0");
+}
+
+/* The async proxy: 64 bytes from and to global memory. */
+#define FETCH                                                                                                          \
+    "@zero mbarrier.arrive.expect_tx.shared.b64 e, [bar], 64; "                                                        \
+    "@zero cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%base], [g], 64, [bar];\n"
+#define DONE  "@zero cp.async.bulk.wait_group 0;"
+#define STORE "@zero cp.async.bulk.global.shared::cta.bulk_group [g], [%base], 64; @zero cp.async.bulk.commit_group;\n"
+#define FILL  "mad.lo.u32 y, t, 4, %base; setp.lt.u32 q, t, 16; @q st.shared.b32 [y], t;\n"
+
+static void bulk_loads(void)
+{
+    sim_test_target("sm_90a", "8.6");
+#define READY "@zero mbarrier.init.shared.b64 [bar], 1; @zero fence.mbarrier_init.release.cluster; bar.sync 0;\n"
+    PASSES(READY FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
+    sim_tester.options.no_undefined = true; /* late: nothing has come yet */
+    RACES(READY FETCH "ld.shared.b32 x, [%base];" WAIT("again"), 64, "race on shared+0x0");
+    /* Thread 0 waits, the others read without a barrier of their warp or block. */
+    RACES(READY FETCH "@!first bra read; " WAIT("again") "read: ld.shared.b32 x, [%base];", 64, "");
+    sim_tester.options.no_undefined = false;
+    PASSES(READY FETCH "@!first bra read; " WAIT("again") "read: bar.sync 0; ld.shared.b32 x, [%base];", 64);
+    /* What was written before needs a proxy fence, by the writers or behind the barrier. */
+    RACES(READY FILL "bar.sync 0;" FETCH WAIT("again"), 64, "fence.proxy.async");
+    PASSES(READY FILL "fence.proxy.async.shared::cta; bar.sync 0;" FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
+    PASSES(READY FILL "bar.sync 0; @zero fence.proxy.async;" FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
+    RACES(READY FILL "fence.proxy.async.global; bar.sync 0;" FETCH WAIT("again"), 64, "fence.proxy.async");
+    /* The buffer is taken again while somebody still reads. */
+#define TWICE(between)                                                                                                 \
+    READY FETCH WAIT(                                                                                                  \
+        "again") "ld.shared.b32 x, [%base];" between FETCH                                                             \
+                 "more: mbarrier.try_wait.parity.shared::cta.b64 q, [bar], 1; @!q bra more; ld.shared.b32 x, [%base];"
+    PASSES(TWICE("bar.sync 0;"), 64);
+    SIM_FAULTS(BEGIN TWICE(""), 64, SIM_FAULT_RACE, "asynchronous write");
+    sim_test_target("sm_80", "8.0");
+}
+
+static void bulk_stores(void)
+{
+    sim_test_target("sm_90a", "8.6");
+    PASSES(FILL "fence.proxy.async; bar.sync 0;" STORE "@zero cp.async.bulk.wait_group.read 0;", 64);
+    RACES(FILL "bar.sync 0;" STORE DONE, 64, "fence.proxy.async");
+    RACES(FILL "fence.proxy.async;" STORE DONE, 64, "not ordered");
+    /* The source is written again. */
+#define AGAIN(between) FILL "fence.proxy.async; bar.sync 0;" STORE between "@q st.shared.b32 [y], z;" DONE
+    PASSES(AGAIN("@zero cp.async.bulk.wait_group.read 0; bar.sync 0;"), 64);
+    PASSES(AGAIN("@zero cp.async.bulk.wait_group 0; bar.sync 0;"), 64);
+    RACES(AGAIN("bar.sync 0;"), 64, "");
+    RACES(AGAIN("@zero cp.async.bulk.wait_group.read 1; bar.sync 0;"), 64, "");
+    RACES(AGAIN("@zero cp.async.bulk.wait_group.read 0;"), 64, "");
+    /* Reading it is fine. */
+    PASSES(FILL "fence.proxy.async; bar.sync 0;" STORE
+                "@q ld.shared.b32 x, [y]; @zero cp.async.bulk.wait_group.read 0;",
+           64);
+    sim_test_target("sm_80", "8.0");
+}
+
+static void copies(void)
+{
+#define COPY "cp.async.ca.shared.global [%at], [g], 4; cp.async.commit_group;\n"
+    PASSES(COPY "cp.async.wait_group 0; bar.sync 0; ld.shared.b32 x, [%next];", 64);
+    sim_tester.options.no_undefined = true;
+    RACES(COPY "bar.sync 0; ld.shared.b32 x, [%next];", 64, "");
+    RACES(COPY "cp.async.wait_group 0; ld.shared.b32 x, [%next];", 64, "");
+    RACES(COPY "cp.async.wait_group 1; bar.sync 0; ld.shared.b32 x, [%next];", 64, "");
+    sim_tester.options.no_undefined = false;
+    /* The generic proxy: no fence between a store and a copy over it. */
+    PASSES("st.shared.b32 [%next], z; bar.sync 0;" COPY "cp.async.wait_group 0; ld.shared.b32 x, [%at];", 64);
+    RACES("st.shared.b32 [%next], z;" COPY, 64, "");
+    /* Stages: each is filled again behind a barrier. */
+    PASSES(COPY "cp.async.ca.shared.global [%at+1024], [g], 4;"
+                "cp.async.commit_group; cp.async.wait_group 0; bar.sync 0; ld.shared.b32 x, [%next]; bar.sync 0;" COPY
+                "cp.async.wait_group 0; bar.sync 0; ld.shared.b32 x, [%next];",
+           64);
+    sim_tester.options.no_undefined = true;
+    RACES(COPY "cp.async.wait_group 0; bar.sync 0; ld.shared.b32 x, [%next];" COPY "cp.async.wait_group 0;", 64,
+          "read");
+    sim_tester.options.no_undefined = false;
+}
+
+/* Block 1 writes into the memory of block 0. */
+static void clusters(void)
+{
+    sim_test_target("sm_90", "8.6");
+    sim_tester.cluster[0] = 2;
+    sim_tester.cluster[1] = sim_tester.cluster[2] = 1;
+    sim_tester.options.no_undefined = true;
+#define REMOTE(between)                                                                                                \
+    BEGIN "mov.u32 x, %cluster_ctarank; setp.eq.u32 q, x, 1; mapa.shared::cluster.u32 y, %at, 0;\n"                    \
+          "@q st.shared::cluster.b32 [y], t; " between " @!q ld.shared.b32 x, [%at];\n"                                \
+          "barrier.cluster.arrive; barrier.cluster.wait;\n"
+    SIM_CHECK(sim_test_run(REMOTE("barrier.cluster.arrive; barrier.cluster.wait;"), 4, 64), "%s",
+              sim_tester.fault.text);
+    SIM_CHECK(!sim_test_run(REMOTE("bar.sync 0;"), 4, 64) && sim_tester.fault.kind == SIM_FAULT_RACE &&
+                  strstr(sim_tester.fault.text, "of block rank"),
+              "%s", sim_tester.fault.text);
+    sim_tester.options.no_undefined = false;
+    memset(sim_tester.cluster, 0, sizeof sim_tester.cluster);
+    sim_test_target("sm_80", "8.0");
+}
+
+/* Shared memory goes from block to block without a race, and a late one is still watched. */
+static void many_blocks(void)
+{
+    static const char body[] = BEGIN "st.shared.b32 [%at], t; bar.sync 0; ld.shared.b32 x, [%next];\n"
+                                     "mov.u32 y, %ctaid.x; setp.eq.u32 q, y, 2999; @q st.shared.b32 [%at], t;";
+    SIM_CHECK(sim_test_run(body, 2999, 64), "%s", sim_tester.fault.text);
+    SIM_CHECK(!sim_test_run(body, 3000, 64) && sim_tester.fault.kind == SIM_FAULT_RACE, "%s", sim_tester.fault.text);
+}
+
+/* Both accesses are named, with line, opcode and thread. */
+static void reports(void)
+{
+    SIM_FAULTS(BEGIN "@first st.shared.b32 [%at+8], t;\n@second ld.shared.b32 x, [%at+-120];", 64, SIM_FAULT_RACE,
+               "thread (32,0,0): race on shared+0x8: this read and the write of thread (0,0,0) (line ");
+    SIM_CHECK(strstr(sim_tester.fault.text, "ld.shared.b32") &&
+                  strstr(sim_tester.fault.text, ", st.shared.b32) are not ordered"),
+              "%s", sim_tester.fault.text);
+}
+
+int main(int argc, char **argv)
+{
+    static const sim_group groups[] = {
+        {"warps", warps},         {"lanes", lanes},           {"bytes", bytes},
+        {"readers", readers},     {"strong", strong},         {"messages", messages},
+        {"mbarriers", mbarriers}, {"bulk loads", bulk_loads}, {"bulk stores", bulk_stores},
+        {"copies", copies},       {"clusters", clusters},     {"many blocks", many_blocks},
+        {"reports", reports},
+    };
+    return SIM_MAIN("races", groups);
+}
