@@ -156,7 +156,9 @@ static void parse_params(ptx_parser *p, ptx_function *f)
         if (f->param_count == room) {
             room = room ? 2 * room : 8;
             ptx_symbol **more = ptx_alloc(p->module, room * sizeof(ptx_symbol *));
-            memcpy(more, f->param, f->param_count * sizeof(ptx_symbol *));
+            for (uint32_t i = 0; i < f->param_count; i++) {
+                more[i] = f->param[i];
+            }
             f->param = more;
         }
         parse_param(p, f, &f->param[f->param_count++]);
