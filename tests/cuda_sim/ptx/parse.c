@@ -36,16 +36,20 @@ static bool range_index(const char *digits, uint32_t count)
 }
 
 /* The innermost range name<count> that `name` is one of; "%r12" may be %r<..>'s 12 or %r1<..>'s 2. */
-static const ptx_declaration *find_range(const ptx_parser *p, const ptx_name *name)
+static const ptx_declaration *find_range(ptx_parser *p, const ptx_name *name)
 {
     const ptx_declaration *best = NULL;
     size_t size = strlen(name->text);
     for (size_t at = size; at > 1 && name->text[at - 1] >= '0' && name->text[at - 1] <= '9'; at--) {
         const ptx_name *prefix = ptx_known_name(p, name->text, at - 1);
         const ptx_declaration *range = prefix ? prefix->range : NULL;
-        if (range && range_index(name->text + at - 1, range->count) && (!best || range->depth > best->depth)) {
-            best = range;
+        if (!range || !range_index(name->text + at - 1, range->count)) {
+            continue;
         }
+        if (best && best->depth == range->depth) {
+            ptx_fail(p, 0, "\"%.64s\" is declared twice", name->text);
+        }
+        best = !best || range->depth > best->depth ? range : best;
     }
     return best;
 }
