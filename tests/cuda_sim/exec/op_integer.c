@@ -147,10 +147,12 @@ SIM_LANES_2(max_u16x2, uint32_t, uint32_t, uint32_t, pair(MORE(UHIGH(a), UHIGH(b
 /* Products of 24 bits: the upper or the lower 32 of 48. */
 #define U24(x) ((uint64_t)((x)&0xffffff))
 #define S24(x) ((int64_t)((int32_t)((x) << 8) >> 8))
-SIM_LANES_2(mul24_lo, uint32_t, uint32_t, uint32_t, U24(a) * U24(b))
+SIM_LANES_2(mul24_lo_u32, uint32_t, uint32_t, uint32_t, U24(a) * U24(b))
+SIM_LANES_2(mul24_lo_s32, uint32_t, uint32_t, uint32_t, S24(a) * S24(b))
 SIM_LANES_2(mul24_hi_u32, uint32_t, uint32_t, uint32_t, U24(a) * U24(b) >> 16)
 SIM_LANES_2(mul24_hi_s32, uint32_t, uint32_t, uint32_t, S24(a) * S24(b) >> 16)
-SIM_LANES_3(mad24_lo, uint32_t, uint32_t, uint32_t, uint32_t, U24(a) * U24(b) + c)
+SIM_LANES_3(mad24_lo_u32, uint32_t, uint32_t, uint32_t, uint32_t, U24(a) * U24(b) + c)
+SIM_LANES_3(mad24_lo_s32, uint32_t, uint32_t, uint32_t, uint32_t, (uint32_t)(S24(a) * S24(b)) + c)
 SIM_LANES_3(mad24_hi_u32, uint32_t, uint32_t, uint32_t, uint32_t, (U24(a) * U24(b) >> 16) + c)
 SIM_LANES_3(mad24_hi_s32, uint32_t, uint32_t, uint32_t, uint32_t, (uint32_t)(S24(a) * S24(b) >> 16) + c)
 
@@ -374,7 +376,8 @@ static bool bind_sad(ptx_bind *b)
     return bind_by_type(b, 3, sad_by_type);
 }
 
-static bool bind_24(ptx_bind *b, uint32_t sources, sim_handler low, sim_handler high_u32, sim_handler high_s32)
+/* handlers: .lo of U32 and S32, .hi of U32 and S32. */
+static bool bind_24(ptx_bind *b, uint32_t sources, const sim_handler *handlers)
 {
     static const char *const halves[] = {"lo", "hi", NULL};
     int half = bind_choice(b, halves);
@@ -383,15 +386,17 @@ static bool bind_24(ptx_bind *b, uint32_t sources, sim_handler low, sim_handler 
     if (half < 0 || (type != PTX_U32 && type != PTX_S32)) {
         return bind_fail(b, "needs .lo or .hi and .u32 or .s32");
     }
-    return sim_bind_same(b, sources, !half ? low : type == PTX_S32 ? high_s32 : high_u32);
+    return sim_bind_same(b, sources, handlers[half * 2 + (type == PTX_S32)]);
 }
 static bool bind_mul24(ptx_bind *b)
 {
-    return bind_24(b, 2, mul24_lo, mul24_hi_u32, mul24_hi_s32);
+    static const sim_handler handlers[] = {mul24_lo_u32, mul24_lo_s32, mul24_hi_u32, mul24_hi_s32};
+    return bind_24(b, 2, handlers);
 }
 static bool bind_mad24(ptx_bind *b)
 {
-    return bind_24(b, 3, mad24_lo, mad24_hi_u32, mad24_hi_s32);
+    static const sim_handler handlers[] = {mad24_lo_u32, mad24_lo_s32, mad24_hi_u32, mad24_hi_s32};
+    return bind_24(b, 3, handlers);
 }
 
 /* --- dot products: insn->type and source_type are those of a and b; width: 4 or 2 terms; kind: dp2a.hi --- */

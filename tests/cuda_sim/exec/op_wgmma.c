@@ -273,8 +273,7 @@ static sim_next take(operation *op, uint32_t reg, bool is_sum, bool is_read)
                                 owner->agent.insn->line);
         }
     } else if (warp->unfenced[reg]) {
-        return sim_fault_at(warp, insn, -1, SIM_FAULT_ASYNC,
-                            "%s was used without a wgmma.fence between that and this wgmma", name);
+        return sim_fault_at(warp, insn, -1, SIM_FAULT_ASYNC, "%s was written since the last wgmma.fence", name);
     } else if (is_read && !sim_opts(warp)->no_undefined && warp->defined[reg] != UINT32_MAX) {
         return sim_fault_at(warp, insn, __builtin_ctz(~warp->defined[reg]), SIM_FAULT_UNDEFINED,
                             "%s is read but was never written", name);
@@ -403,7 +402,7 @@ SIM_HANDLER(commit_group)
 SIM_HANDLER(wait_group)
 {
     sim_next next = whole_group(w, i, mask);
-    return next == SIM_NEXT ? sim_async_wait(w, SIM_WGMMA, mask, i->value, false) : next;
+    return next == SIM_NEXT ? sim_async_wait_warpgroup(w, i, i->value) : next;
 }
 
 /* --- binding --- */
