@@ -12,6 +12,7 @@ typedef struct queue {
 struct sim_async_state {
     queue queue[SIM_ASYNC_KINDS];
     uint64_t group[SIM_ASYNC_KINDS][PTX_LANES]; /* the open one */
+    sim_clock *matrices; /* first warp of a warpgroup: wgmma of all four that somebody has waited for */
 };
 
 static void discard(sim_async *op)
@@ -123,6 +124,9 @@ void sim_async_commit(sim_warp *warp, sim_async_kind kind, uint32_t mask)
     {
         warp->async->group[kind][lane]++;
     }
+    if (kind == SIM_WGMMA) {
+        sim_wake(warp->block->cluster);
+    }
 }
 
 /* wait_group.read: the source may be reused, the writes may come later. */
@@ -172,6 +176,48 @@ sim_next sim_async_wait(sim_warp *warp, sim_async_kind kind, uint32_t mask, uint
         }
     }
     return SIM_NEXT;
+}
+
+/* Performs what `warp` has committed before `limit`; the warpgroup's clock learns of it. */
+static sim_next finish_matrices(sim_warp *warp, uint64_t limit, sim_clock *clock)
+{
+    queue *q = &warp->async->queue[SIM_WGMMA];
+    for (sim_async *op = q->head; op && op->group < limit; op = op->next) {
+        if (perform_in_order(q, op) == SIM_FAULT) {
+            return SIM_FAULT;
+        }
+        if (clock) {
+            sim_agent_complete(&op->agent, clock);
+        }
+    }
+    return SIM_NEXT;
+}
+
+/* A wgmma-group is one of all four warps (PTX ISA, "wgmma.commit_group"): where one warp has waited for it, the others'
+ * parts have been done as well, so that one thread may hand back the operands for all. */
+sim_next sim_async_wait_warpgroup(sim_warp *warp, const ptx_insn *insn, uint64_t keep)
+{
+    enum { WARPS = 4 };
+    sim_warp *first = warp - warp->id % WARPS;
+    uint64_t open = warp->async->group[SIM_WGMMA][0], limit = open > keep ? open - keep : 0;
+    for (uint32_t w = 0; w < WARPS; w++) {
+        if (first[w].async->group[SIM_WGMMA][0] < limit) {
+            return SIM_WAIT;
+        }
+    }
+    struct sim_async_state *state = first->async;
+    if (warp->clock && !state->matrices && !(state->matrices = sim_clock_new(warp->block->cluster))) {
+        return sim_fault_at(warp, insn, -1, SIM_FAULT_RESOURCES, "the host is out of memory");
+    }
+    for (uint32_t w = 0; w < WARPS; w++) {
+        if (finish_matrices(&first[w], limit, state->matrices) == SIM_FAULT) {
+            return SIM_FAULT;
+        }
+    }
+    if (state->matrices) {
+        sim_acquire(warp, state->matrices);
+    }
+    return sim_async_wait(warp, SIM_WGMMA, ~0u, keep, false);
 }
 
 /* An operation that its lanes have all published leaves unless it belongs to a committed group: a kernel that uses
@@ -300,6 +346,9 @@ void sim_async_end(sim_warp *warp)
         while (state->queue[kind].head) {
             leave(&state->queue[kind], &state->queue[kind].head);
         }
+    }
+    if (state && state->matrices) {
+        sim_clock_free(state->matrices);
     }
     free(state);
     warp->async = NULL;

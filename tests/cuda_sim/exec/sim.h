@@ -302,6 +302,8 @@ void sim_async_commit(sim_warp *warp, sim_async_kind kind, uint32_t mask);
 /* Until at most `keep` committed groups are pending: performs the others and completes them. reads_only:
  * wait_group.read. */
 sim_next sim_async_wait(sim_warp *warp, sim_async_kind kind, uint32_t mask, uint64_t keep, bool reads_only);
+/* wgmma.wait_group: of the whole warpgroup. SIM_WAIT until all its warps have committed what is waited for. */
+sim_next sim_async_wait_warpgroup(sim_warp *warp, const ptx_insn *insn, uint64_t keep);
 /* Nothing in the cluster can go on (all wait, or only poll): perform one pending operation that completes on an
  * mbarrier and return true with *result; false: none is pending. */
 bool sim_async_advance(sim_cluster *cluster, sim_next *result);

@@ -127,6 +127,10 @@ static void groups_of_copies(void)
     WORKS("@%first cp.async.commit_group;\n@%first cp.async.commit_group;\n"
           "cp.async.ca.shared.global [%row], [%from], 8;\n" WAITED,
           0, 8, 8);
+    /* The others' wait is enough for theirs. */
+    WORKS("@%first cp.async.commit_group;\ncp.async.ca.shared.global [%row], [%from], 8;\ncp.async.commit_group;\n"
+          "@!%first cp.async.wait_group 0;\n@!%first ld.shared.u32 %r5, [%row];\ncp.async.wait_group 0;\n",
+          0, 8, 8);
 }
 
 /* As late as a wait allows, the bytes are not there before; at once, they are. Both without the race check. */
@@ -164,6 +168,7 @@ static void misuse_of_copies(void)
 {
     FAULTS("cp.async.ca.shared.global [%row+4], [%from], 8;\n" WAITED, 0, SIM_FAULT_MISALIGNED);
     FAULTS("cp.async.ca.shared.global [%row], [%from+4], 8;\n" WAITED, 0, SIM_FAULT_MISALIGNED);
+    FAULTS("cp.async.ca.shared.global [%row], [%from+4], 8, 4;\n" WAITED, 0, SIM_FAULT_MISALIGNED);
     FAULTS("cp.async.ca.shared.global [%row], [%from+65536], 8;\n" WAITED, 0, SIM_FAULT_ADDRESS);
     FAULTS("cp.async.ca.shared.global [%row], [%from+65536], 8, 1;\n" WAITED, 0, SIM_FAULT_ADDRESS);
     FAULTS("cp.async.ca.shared.global [%row+1048576], [%from], 8;\n" WAITED, 0, SIM_FAULT_ADDRESS);

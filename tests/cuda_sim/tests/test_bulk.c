@@ -193,6 +193,14 @@ static void clusters(void)
                                  "@%first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
                                  "[%r4], [%buffer], 256, [%barrier];\n" MEET,
            2, SIM_FAULT_INSTRUCTION);
+    /* The source of a copy between blocks is the own one. */
+    faults(
+        SIM_HERE,
+        BEGIN MEET PLACE
+        "xor.b32 %r3, %r2, 1;\nmapa.shared::cluster.u32 %r4, %buffer, %r3;\nmapa.shared::cluster.u32 %r5, %barrier, "
+        "%r3;\n@%first cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r4], [%r4+512], 256, "
+        "[%r5];\n" MEET,
+        2, SIM_FAULT_ADDRESS);
     /* Nobody waits for what still flows into a block: seen when it is late. */
     prepare(1);
     sim_tester.cluster[0] = 1;
@@ -251,7 +259,8 @@ static void reductions(void)
     reduce(SIM_HERE, "add.noftz.f16", 2, 0x0001, 0x0001, 0x0002);                               /* subnormal */
     reduce(SIM_HERE, "add.noftz.bf16", 2, 0x3f80, 0x4000, 0x4040);                              /* 1 + 2 */
     reduce(SIM_HERE, "max.f16", 2, 0x7e00, 0xbc00, 0xbc00);                                     /* NaN and -1 */
-    reduce(SIM_HERE, "min.bf16", 2, 0x0000, 0x8000, 0x8000);                                    /* -0 is less */
+    reduce(SIM_HERE, "min.bf16", 2, 0x8000, 0x0000, 0x8000);
+    reduce(SIM_HERE, "min.bf16", 2, 0x0000, 0x8000, 0x8000); /* -0 is less */
 }
 
 static void refusals(void)
