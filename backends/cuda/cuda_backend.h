@@ -112,11 +112,12 @@ hal_status cuda_kernel_create(hal_native_module *module, const char *entry, cons
                               hal_native_kernel **kernel, hal_kernel_limits *limits);
 void cuda_kernel_destroy(hal_native_kernel *kernel);
 
-/* CUDA C to a cubin for the device, through NVRTC and the cache. *cubin is malloc'ed. */
+/* CUDA C to a cubin for the device or, with ptx, to PTX with its NUL; through NVRTC and the cache. *image is malloc'ed.
+ */
 hal_status cuda_nvrtc_load(hal_native_device *device);
 void cuda_nvrtc_free(cuda_nvrtc *nvrtc);
 hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module *module, const hal_kernel_desc *desc,
-                              void **cubin, size_t *size);
+                              bool ptx, void **image, size_t *size);
 
 hal_status cuda_stream_create(hal_native_device *device, int priority, const char *label, hal_native_stream **stream);
 void cuda_stream_destroy(hal_native_stream *stream);

@@ -164,21 +164,32 @@ static hal_status find_in_image(hal_native_kernel *kernel, const char *name, con
     return HAL_OK;
 }
 
+static hal_status load_source(hal_native_kernel *kernel, const hal_kernel_desc *desc, bool ptx, nv_result *result)
+{
+    hal_native_module *module = kernel->module;
+    void *image = NULL;
+    size_t size;
+    *result = NV_SUCCESS;
+    hal_status status = cuda_nvrtc_compile(module->device, module, desc, ptx, &image, &size);
+    if (status != HAL_OK)
+        return status;
+    if (ptx ? memchr(image, 0, size) == NULL : !cubin_is_whole(image, size))
+        status = hal_fail(HAL_ERROR_COMPILE, "cuda: module \"%s\": NVRTC gave no whole %s", module->label,
+                          ptx ? "PTX" : "cubin");
+    else
+        status = load_image(module->device, image, ptx ? "PTX from NVRTC" : "cubin from NVRTC", &kernel->image, result);
+    free(image);
+    return status;
+}
+
 static hal_status find_in_source(hal_native_kernel *kernel, const char *entry, const hal_kernel_desc *desc)
 {
     hal_native_module *module = kernel->module;
     const cuda_driver *driver = &module->device->driver;
-    void *cubin = NULL;
-    size_t size;
     nv_result result;
-    hal_status status = cuda_nvrtc_compile(module->device, module, desc, &cubin, &size);
-    if (status != HAL_OK)
-        return status;
-    if (!cubin_is_whole(cubin, size))
-        status = hal_fail(HAL_ERROR_COMPILE, "cuda: module \"%s\": NVRTC gave no whole cubin", module->label);
-    else
-        status = load_image(module->device, cubin, "cubin from NVRTC", &kernel->image, &result);
-    free(cubin);
+    hal_status status = load_source(kernel, desc, false, &result);
+    if (status != HAL_OK && is_other_device(result)) /* -arch of the user's options, for one */
+        status = load_source(kernel, desc, true, &result);
     if (status != HAL_OK)
         return status;
     result = driver->cuModuleGetFunction(&kernel->function, kernel->image, entry);

@@ -1,4 +1,4 @@
-/* nvrtc.c - CUDA C to a cubin through NVRTC, where it is installed. A cubin and not PTX: an NVRTC newer than the driver
+/* nvrtc.c - CUDA C to a cubin through NVRTC, where it is installed. A cubin before PTX: an NVRTC newer than the driver
  * writes PTX that the driver refuses. */
 #include "cuda_backend.h"
 
@@ -16,6 +16,8 @@ struct cuda_nvrtc {
     int (*nvrtcCompileProgram)(nv_program program, int option_count, const char *const *options);
     int (*nvrtcGetCUBINSize)(nv_program program, size_t *size);
     int (*nvrtcGetCUBIN)(nv_program program, char *cubin);
+    int (*nvrtcGetPTXSize)(nv_program program, size_t *size);
+    int (*nvrtcGetPTX)(nv_program program, char *ptx);
     int (*nvrtcGetProgramLogSize)(nv_program program, size_t *size);
     int (*nvrtcGetProgramLog)(nv_program program, char *log);
 };
@@ -24,8 +26,8 @@ static bool resolve(cuda_nvrtc *nvrtc)
 {
 #define FIND(name) ((*(void **)&nvrtc->name = hal_library_symbol(nvrtc->library, #name)) != NULL)
     return FIND(nvrtcGetErrorString) && FIND(nvrtcVersion) && FIND(nvrtcCreateProgram) && FIND(nvrtcDestroyProgram) &&
-           FIND(nvrtcCompileProgram) && FIND(nvrtcGetCUBINSize) && FIND(nvrtcGetCUBIN) &&
-           FIND(nvrtcGetProgramLogSize) && FIND(nvrtcGetProgramLog) &&
+           FIND(nvrtcCompileProgram) && FIND(nvrtcGetCUBINSize) && FIND(nvrtcGetCUBIN) && FIND(nvrtcGetPTXSize) &&
+           FIND(nvrtcGetPTX) && FIND(nvrtcGetProgramLogSize) && FIND(nvrtcGetProgramLog) &&
            nvrtc->nvrtcVersion(&nvrtc->major, &nvrtc->minor) == NVRTC_SUCCESS;
 #undef FIND
 }
@@ -108,13 +110,14 @@ static bool add_user_options(hal_core *core, option_text *options, const char *t
     }
 }
 
-static bool make_options(hal_native_device *device, const char *user, const hal_kernel_desc *desc, option_text *options)
+static bool make_options(hal_native_device *device, const char *user, const hal_kernel_desc *desc, bool ptx,
+                         option_text *options)
 {
     char option[256];
     bool has_arch = false;
     if (!add_user_options(device->core, options, user, &has_arch))
         return false;
-    int length = snprintf(option, sizeof option, "-arch=sm_%u", device->compute_capability);
+    int length = snprintf(option, sizeof option, "-arch=%s_%u", ptx ? "compute" : "sm", device->compute_capability);
     if (!has_arch && !add_option(device->core, options, option, (size_t)length))
         return false;
     for (uint32_t i = 0; i < desc->constant_count; i++) {
@@ -141,14 +144,26 @@ static hal_status fail(const cuda_nvrtc *nvrtc, int result, const char *call, co
     return status;
 }
 
+/* What the compiled program is in the wanted form. */
+static int get_image(const cuda_nvrtc *nvrtc, nv_program program, bool ptx, void **image, size_t *size,
+                     const char **call)
+{
+    *call = ptx ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize";
+    int result = ptx ? nvrtc->nvrtcGetPTXSize(program, size) : nvrtc->nvrtcGetCUBINSize(program, size);
+    if (result != NVRTC_SUCCESS || *size == 0 || (*image = malloc(*size)) == NULL)
+        return result;
+    *call = ptx ? "nvrtcGetPTX" : "nvrtcGetCUBIN";
+    return ptx ? nvrtc->nvrtcGetPTX(program, *image) : nvrtc->nvrtcGetCUBIN(program, *image);
+}
+
 static hal_status compile(const cuda_nvrtc *nvrtc, const hal_native_module *module, const option_text *options,
-                          void **cubin, size_t *size)
+                          bool ptx, void **image, size_t *size)
 {
     nv_program program = NULL;
     const char *call = "nvrtcCreateProgram";
     hal_status status = HAL_OK;
     const char **list = calloc((size_t)options->count + 1, sizeof *list);
-    *cubin = NULL;
+    *image = NULL;
     if (!list)
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "cuda: no host memory for compiler options");
     const char *option = options->text;
@@ -160,18 +175,12 @@ static hal_status compile(const cuda_nvrtc *nvrtc, const hal_native_module *modu
         call = "nvrtcCompileProgram";
         result = nvrtc->nvrtcCompileProgram(program, options->count, list);
     }
-    if (result == NVRTC_SUCCESS) {
-        call = "nvrtcGetCUBINSize";
-        result = nvrtc->nvrtcGetCUBINSize(program, size);
-    }
-    if (result == NVRTC_SUCCESS && *size > 0 && (*cubin = malloc(*size)) != NULL) {
-        call = "nvrtcGetCUBIN";
-        result = nvrtc->nvrtcGetCUBIN(program, *cubin);
-    }
+    if (result == NVRTC_SUCCESS)
+        result = get_image(nvrtc, program, ptx, image, size, &call);
     if (result != NVRTC_SUCCESS)
         status = fail(nvrtc, result, call, module->label, program);
-    else if (!*cubin)
-        status = *size ? hal_fail(HAL_ERROR_OUT_OF_MEMORY, "cuda: no host memory for a cubin")
+    else if (!*image)
+        status = *size ? hal_fail(HAL_ERROR_OUT_OF_MEMORY, "cuda: no host memory for a compiled program")
                        : hal_fail(HAL_ERROR_COMPILE,
                                   "cuda: module \"%s\": NVRTC wrote no cubin: options must name a real architecture "
                                   "(-arch=sm_NN)",
@@ -180,14 +189,14 @@ static hal_status compile(const cuda_nvrtc *nvrtc, const hal_native_module *modu
         nvrtc->nvrtcDestroyProgram(&program);
     free(list);
     if (status != HAL_OK) {
-        free(*cubin);
-        *cubin = NULL;
+        free(*image);
+        *image = NULL;
     }
     return status;
 }
 
 hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module *module, const hal_kernel_desc *desc,
-                              void **cubin, size_t *size)
+                              bool ptx, void **image, size_t *size)
 {
     option_text options = {0};
     char version[64];
@@ -195,13 +204,13 @@ hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module
     if (status != HAL_OK)
         return status;
     const cuda_nvrtc *nvrtc = device->nvrtc;
-    if (!make_options(device, module->options, desc, &options)) {
+    if (!make_options(device, module->options, desc, ptx, &options)) {
         hal_free(options.text);
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "cuda: no host memory for compiler options, or a constant's name is "
                                                  "longer than 240 bytes");
     }
     snprintf(version, sizeof version, "nvrtc %d.%d", nvrtc->major, nvrtc->minor);
-    const hal_cache_part parts[] = {HAL_CACHE_TEXT("cuda cubin"),
+    const hal_cache_part parts[] = {HAL_CACHE_TEXT(ptx ? "cuda ptx" : "cuda cubin"),
                                     HAL_CACHE_TEXT(device->key),
                                     {version, strlen(version)},
                                     {options.text, options.size},
@@ -209,11 +218,11 @@ hal_status cuda_nvrtc_compile(hal_native_device *device, const hal_native_module
     hal_cache_key key = hal_cache_key_make(parts, sizeof parts / sizeof parts[0]);
     /* Headers of the caller's may change behind the key; those of the toolkit go with its version. */
     bool cacheable = !strstr(module->options, "-I") && !strstr(module->options, "include");
-    status = cacheable ? hal_cache_load(device->core, key, cubin, size) : HAL_ERROR_NOT_FOUND;
+    status = cacheable ? hal_cache_load(device->core, key, image, size) : HAL_ERROR_NOT_FOUND;
     if (status == HAL_ERROR_NOT_FOUND) {
-        status = compile(nvrtc, module, &options, cubin, size);
+        status = compile(nvrtc, module, &options, ptx, image, size);
         if (status == HAL_OK && cacheable)
-            hal_cache_store(device->core, key, *cubin, *size);
+            hal_cache_store(device->core, key, *image, *size);
     }
     hal_free(options.text);
     return status;

@@ -339,7 +339,9 @@ void conf_busy(hal_stream *stream, hal_kernel *spin, hal_buffer *out, uint32_t m
         each = longer > 8 * brief ? longer : brief;
     }
     /* Twice as long as asked for: the machine may have been slow when it was measured. */
-    spins(stream, spin, out, iterations, (uint32_t)(HAL_MILLISECONDS(ms) * 2 / each) + 1);
+    uint64_t wanted = HAL_MILLISECONDS(ms) * 2;
+    uint32_t turns = wanted < each ? (uint32_t)(iterations * wanted / each) + 1 : iterations;
+    spins(stream, spin, out, turns, (uint32_t)(wanted / each) + 1);
     OK(hal_stream_flush(stream));
 }
 

@@ -1,11 +1,10 @@
-/* control.c - the stand-in driver's start, devices and contexts; its checks, counters and injected failures. */
+/* control.c - the stand-in driver's lock, its checks of handles, call counts, injected failures, and what a test can
+ * ask. */
 #include "drv.h"
 
 #include <stdarg.h>
 
-#define MAX_DEVICES  8
 #define MAX_FAILURES 16
-#define STACK_DEPTH  32
 #define MAX_DEAD     512
 
 pthread_mutex_t drv_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,37 +20,25 @@ static const char *const names[] = {
 #define NV_FUNCTION(name, params) #name,
 #define NV_OPTIONAL(name, params) #name,
 #include "../../../backends/cuda/driver.def"
+#include "extra.def"
 #undef NV_FUNCTION
 #undef NV_OPTIONAL
 };
 #define NAMES (sizeof names / sizeof names[0])
 
 static struct {
-    int devices, version;
-    size_t memory;
-    bool initialised, forked; /* cuInit was called; by the parent of this process */
-    drv_context *primary[MAX_DEVICES];
-    unsigned retained[MAX_DEVICES];
+    bool initialised, forked;      /* cuInit was called; by the parent of this process */
     drv_object *dead, **dead_tail; /* the last that died, the oldest first */
-    unsigned dead_count;
-    unsigned live;
-    unsigned errors;
-    char last_error[256];
+    unsigned dead_count, live, errors;
+    char last_error[1400], last_fault[1024];
     unsigned long calls[NAMES + 1]; /* the last: of other functions */
     failure failures[MAX_FAILURES];
     unsigned pending_failures;
 } drv;
 
-static __thread drv_context *stack[STACK_DEPTH];
-static __thread int depth;
+static __thread bool in_callback;
 
 /* -- control ------------------------------------------------------------------------------------------------------- */
-
-static long long number(const char *name, long long fallback)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoll(text, NULL, 0) : fallback;
-}
 
 static void add_failure(const char *function, unsigned long nth, int result)
 {
@@ -73,12 +60,10 @@ static void in_child(void)
     drv.forked = drv.initialised;
 }
 
-__attribute__((constructor)) static void read_environment(void)
+__attribute__((constructor)) static void begin(void)
 {
     pthread_atfork(NULL, NULL, in_child);
-    drv.devices = (int)number("HAL_CUDA_SIM_DEVICES", 1);
-    drv.version = (int)number("HAL_CUDA_SIM_VERSION", 13000);
-    drv.memory = (size_t)number("HAL_CUDA_SIM_MEMORY", 1ll << 30);
+    drv_settings_read();
     const char *list = getenv("HAL_CUDA_SIM_FAIL");
     while (list && *list) {
         char function[64];
@@ -93,7 +78,7 @@ __attribute__((constructor)) static void read_environment(void)
 
 __attribute__((destructor)) static void report(void)
 {
-    if (number("HAL_CUDA_SIM_REPORT", 0))
+    if (drv_set.report)
         fprintf(stderr, "cuda_sim: %u misuses%s%s, %u objects alive\n", drv.errors, drv.errors ? ", the last: " : "",
                 drv.last_error, drv.live);
 }
@@ -109,6 +94,11 @@ __attribute__((visibility("default"))) unsigned cuda_sim_errors(void)
 __attribute__((visibility("default"))) const char *cuda_sim_last_error(void)
 {
     return drv.last_error;
+}
+
+__attribute__((visibility("default"))) const char *cuda_sim_last_fault(void)
+{
+    return drv.last_fault;
 }
 
 __attribute__((visibility("default"))) unsigned long cuda_sim_calls(const char *function)
@@ -144,7 +134,7 @@ __attribute__((visibility("default"))) void cuda_sim_fail(const char *function, 
     pthread_mutex_unlock(&drv_lock);
 }
 
-/* -- checks -------------------------------------------------------------------------------------------------------- */
+/* -- errors -------------------------------------------------------------------------------------------------------- */
 
 nv_result drv_misuse(nv_result result, const char *format, ...)
 {
@@ -154,6 +144,39 @@ nv_result drv_misuse(nv_result result, const char *format, ...)
     va_end(args);
     drv.errors++;
     return result;
+}
+
+static nv_result result_of(sim_fault_kind kind)
+{
+    switch (kind) {
+    case SIM_NO_FAULT:
+        return NV_SUCCESS;
+    case SIM_FAULT_ADDRESS:
+        return NV_ERROR_ILLEGAL_ADDRESS;
+    case SIM_FAULT_MISALIGNED:
+        return NV_ERROR_MISALIGNED_ADDRESS;
+    case SIM_FAULT_INSTRUCTION:
+        return NV_ERROR_ILLEGAL_INSTRUCTION;
+    case SIM_FAULT_DEADLOCK: /* a device would hang */
+    case SIM_FAULT_ENDLESS:
+        return NV_ERROR_LAUNCH_TIMEOUT;
+    case SIM_FAULT_UNDEFINED: /* a device would go on with wrong values */
+    case SIM_FAULT_RACE:
+    case SIM_FAULT_DIVERGENT:
+    case SIM_FAULT_ASYNC:
+    case SIM_FAULT_TRAP:
+    case SIM_FAULT_RESOURCES:
+        break;
+    }
+    return NV_ERROR_LAUNCH_FAILED;
+}
+
+nv_result drv_fault(const sim_fault *fault)
+{
+    snprintf(drv.last_fault, sizeof drv.last_fault, "%s", fault->text);
+    if (drv_set.report)
+        fprintf(stderr, "cuda_sim: %s\n", fault->text);
+    return drv_misuse(result_of(fault->kind), "%s", fault->text);
 }
 
 bool drv_is_sticky(nv_result result)
@@ -178,10 +201,7 @@ void drv_break(drv_context *context, nv_result result)
         context->sticky = result;
 }
 
-drv_context *drv_current(void)
-{
-    return depth > 0 ? stack[depth - 1] : NULL;
-}
+/* -- entering and leaving ------------------------------------------------------------------------------------------ */
 
 /* One more than the function's place in names[]. */
 static unsigned number_of(const char *function)
@@ -206,6 +226,15 @@ static nv_result injected(const char *function)
     return NV_SUCCESS;
 }
 
+static nv_result check_context(const drv_context *context, const char *function)
+{
+    if (!context)
+        return drv_misuse(NV_ERROR_INVALID_CONTEXT, "%s without a current context", function);
+    if (!context->object.alive || context->closing)
+        return drv_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "%s in a destroyed context", function);
+    return context->sticky;
+}
+
 nv_result drv_enter(const char *function, unsigned *number, int needs)
 {
     pthread_mutex_lock(&drv_lock);
@@ -213,17 +242,12 @@ nv_result drv_enter(const char *function, unsigned *number, int needs)
         *number = number_of(function);
     drv.calls[*number - 1]++;
     nv_result result = injected(function);
-    drv_context *context = drv_current();
+    if (result == NV_SUCCESS && in_callback)
+        result = drv_misuse((nv_result)NV_ERROR_NOT_PERMITTED, "%s in a host function", function);
     if (result == NV_SUCCESS && needs != DRV_NEEDS_NOTHING && (!drv.initialised || drv.forked))
         result = drv_misuse(NV_ERROR_NOT_INITIALIZED, "%s before cuInit", function);
-    if (result == NV_SUCCESS && needs == DRV_NEEDS_CONTEXT) {
-        if (!context)
-            result = drv_misuse(NV_ERROR_INVALID_CONTEXT, "%s without a current context", function);
-        else if (!context->object.alive)
-            result = drv_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "%s in a destroyed context", function);
-        else
-            result = context->sticky;
-    }
+    if (result == NV_SUCCESS && needs == DRV_NEEDS_CONTEXT)
+        result = check_context(drv_current(), function);
     if (result != NV_SUCCESS)
         pthread_mutex_unlock(&drv_lock);
     return result;
@@ -235,28 +259,64 @@ nv_result drv_leave(nv_result result)
     return result;
 }
 
+nv_result drv_start(void)
+{
+    if (drv.forked)
+        return NV_ERROR_NOT_INITIALIZED;
+    drv.initialised = true;
+    return NV_SUCCESS;
+}
+
+void drv_callback_begin(void)
+{
+    in_callback = true;
+}
+
+void drv_callback_end(void)
+{
+    in_callback = false;
+}
+
+/* -- objects ------------------------------------------------------------------------------------------------------- */
+
+void *drv_alloc(size_t size)
+{
+    void *memory = calloc(1, size ? size : 1);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static int counts(drv_kind kind)
+{
+    return kind != DRV_CONTEXT && kind != DRV_FUNCTION && kind != DRV_NODE;
+}
+
 void *drv_new(size_t size, drv_kind kind, drv_context *context)
 {
-    drv_object *object = calloc(1, size);
-    if (!object)
-        abort();
+    drv_object *object = drv_alloc(size);
     object->kind = kind;
     object->alive = true;
     object->context = context;
-    bool counts = kind != DRV_CONTEXT && kind != DRV_FUNCTION && kind != DRV_NODE;
-    if (context && counts)
-        context->live++;
-    drv.live += counts;
+    if (context)
+        context->live += (unsigned)counts(kind);
+    drv.live += (unsigned)counts(kind);
     return object;
+}
+
+void drv_die(drv_object *object)
+{
+    if (!object->alive)
+        return;
+    object->alive = false;
+    if (object->context)
+        object->context->live -= (unsigned)counts(object->kind);
+    drv.live -= (unsigned)counts(object->kind);
 }
 
 void drv_bury(drv_object *object)
 {
-    bool counts = object->kind != DRV_CONTEXT && object->kind != DRV_FUNCTION && object->kind != DRV_NODE;
-    object->alive = false;
-    if (object->context && counts)
-        object->context->live--;
-    drv.live -= counts;
+    drv_die(object);
     if (!drv.dead)
         drv.dead_tail = &drv.dead;
     *drv.dead_tail = object;
@@ -281,245 +341,4 @@ nv_result drv_check(const void *handle, drv_kind kind, const char *function)
     if (object->context && object->context != drv_current())
         return drv_misuse(NV_ERROR_INVALID_CONTEXT, "%s: the handle is of another context", function);
     return NV_SUCCESS;
-}
-
-size_t drv_total_memory(void)
-{
-    return drv.memory;
-}
-int drv_version(void)
-{
-    return drv.version;
-}
-
-/* -- start --------------------------------------------------------------------------------------------------------- */
-
-nv_result cuInit(unsigned int flags)
-{
-    DRV_ENTER(DRV_NEEDS_NOTHING);
-    if (flags != 0)
-        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "cuInit with flags"));
-    if (drv.devices == 0)
-        return drv_leave(NV_ERROR_NO_DEVICE);
-    if (drv.forked)
-        return drv_leave(NV_ERROR_NOT_INITIALIZED);
-    drv.initialised = true;
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuDriverGetVersion(int *version)
-{
-    DRV_ENTER(DRV_NEEDS_NOTHING);
-    *version = drv.version;
-    return drv_leave(NV_SUCCESS);
-}
-
-static const struct {
-    nv_result result;
-    const char *name, *text;
-} errors[] = {
-    {NV_SUCCESS, "CUDA_SUCCESS", "no error"},
-    {NV_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {NV_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {NV_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {NV_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {NV_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {NV_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {NV_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {NV_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for the device"},
-    {NV_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-    {NV_ERROR_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "unsupported PTX version"},
-    {NV_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {NV_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {NV_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-    {NV_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {NV_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "already registered"},
-    {NV_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-    {NV_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {NV_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-    {NV_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
-};
-
-static const char *error_text(nv_result result, bool name)
-{
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (errors[i].result == result)
-            return name ? errors[i].name : errors[i].text;
-    return NULL;
-}
-
-nv_result cuGetErrorName(nv_result error, const char **name)
-{
-    *name = error_text(error, true);
-    return *name ? NV_SUCCESS : NV_ERROR_INVALID_VALUE;
-}
-
-nv_result cuGetErrorString(nv_result error, const char **text)
-{
-    *text = error_text(error, false);
-    return *text ? NV_SUCCESS : NV_ERROR_INVALID_VALUE;
-}
-
-/* -- devices ------------------------------------------------------------------------------------------------------- */
-
-static nv_result check_device(int device)
-{
-    return device >= 0 && device < drv.devices && device < MAX_DEVICES
-               ? NV_SUCCESS
-               : drv_misuse(NV_ERROR_INVALID_DEVICE, "device %d", device);
-}
-
-nv_result cuDeviceGetCount(int *count)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    *count = drv.devices;
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuDeviceGet(nv_device *device, int ordinal)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    *device = ordinal;
-    return drv_leave(check_device(ordinal));
-}
-
-nv_result cuDeviceGetName(char *name, int size, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    snprintf(name, (size_t)size, "Simulated H100");
-    return drv_leave(check_device(device));
-}
-
-nv_result cuDeviceGetUuid_v2(nv_uuid *uuid, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    memset(uuid, 0xfa, sizeof *uuid);
-    uuid->bytes[15] = (char)device;
-    return drv_leave(check_device(device));
-}
-
-nv_result cuDeviceGetPCIBusId(char *text, int size, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    snprintf(text, (size_t)size, "0000:%02X:00.0", 0x41 + device);
-    return drv_leave(check_device(device));
-}
-
-nv_result cuDeviceTotalMem_v2(size_t *bytes, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    *bytes = drv.memory;
-    return drv_leave(check_device(device));
-}
-
-static int attribute_value(nv_device_attribute attribute)
-{
-    switch (attribute) {
-    case NV_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    case NV_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case NV_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-        return 1024;
-    case NV_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-        return 64;
-    case NV_ATTRIBUTE_MAX_GRID_DIM_X:
-        return 0x7fffffff;
-    case NV_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case NV_ATTRIBUTE_MAX_GRID_DIM_Z:
-        return 65535;
-    case NV_ATTRIBUTE_WARP_SIZE:
-        return 32;
-    case NV_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        return 132;
-    case NV_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        return 9;
-    case NV_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case NV_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-    case NV_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-    case NV_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-        return 1;
-    case NV_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        return 227 * 1024;
-    case NV_ATTRIBUTE_INTEGRATED:
-    case NV_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        return 0;
-    }
-    return -1;
-}
-
-nv_result cuDeviceGetAttribute(int *value, nv_device_attribute attribute, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    *value = attribute_value(attribute);
-    if (*value < 0)
-        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "device attribute %d", (int)attribute));
-    return drv_leave(check_device(device));
-}
-
-/* -- contexts ------------------------------------------------------------------------------------------------------ */
-
-nv_result cuDevicePrimaryCtxRetain(nv_context *context, nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    nv_result result = check_device(device);
-    if (result != NV_SUCCESS)
-        return drv_leave(result);
-    if (drv.retained[device]++ == 0) {
-        drv.primary[device] = drv_new(sizeof *drv.primary[device], DRV_CONTEXT, NULL);
-        drv.primary[device]->device = device;
-    }
-    *context = (nv_context)drv.primary[device];
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuDevicePrimaryCtxRelease_v2(nv_device device)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    nv_result result = check_device(device);
-    if (result == NV_SUCCESS && drv.retained[device] == 0)
-        result = drv_misuse(NV_ERROR_INVALID_CONTEXT, "primary context released more often than retained");
-    if (result == NV_SUCCESS && --drv.retained[device] == 0) {
-        /* A broken context gives nothing back but its end. */
-        if (drv.primary[device]->live > 0 && !drv.primary[device]->sticky)
-            drv_misuse(NV_SUCCESS, "a primary context was closed with %u objects in it", drv.primary[device]->live);
-        drv_memory_close(drv.primary[device]);
-        drv_bury(&drv.primary[device]->object);
-        drv.primary[device] = NULL;
-    }
-    return drv_leave(result);
-}
-
-nv_result cuCtxGetCurrent(nv_context *context)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    *context = (nv_context)drv_current();
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuCtxPushCurrent_v2(nv_context context)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    const drv_object *object = (const drv_object *)context;
-    if (!object || object->kind != DRV_CONTEXT || depth == STACK_DEPTH)
-        return drv_leave(drv_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPushCurrent: no context, or too many"));
-    if (!object->alive)
-        return drv_leave(drv_misuse(NV_ERROR_CONTEXT_IS_DESTROYED, "cuCtxPushCurrent: a destroyed context"));
-    stack[depth++] = (drv_context *)context;
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuCtxPopCurrent_v2(nv_context *context)
-{
-    DRV_ENTER(DRV_NEEDS_INIT);
-    if (depth == 0)
-        return drv_leave(drv_misuse(NV_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent: the stack is empty"));
-    *context = (nv_context)stack[--depth];
-    return drv_leave(NV_SUCCESS);
-}
-
-nv_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    DRV_ENTER(DRV_NEEDS_CONTEXT);
-    *least = 0;
-    *greatest = -5;
-    return drv_leave(NV_SUCCESS);
 }
