@@ -90,34 +90,54 @@ static uint32_t count_rounds(uint32_t mask, const uint64_t *address, uint32_t wo
     return rounds;
 }
 
-/* Lanes that use words in a row, or all the same one, never wait: the common cases, found without a table. */
-static bool is_free(uint32_t mask, const uint64_t *address, uint32_t size)
+/* All lanes use one word. */
+static bool is_broadcast(uint32_t mask, const uint64_t *address)
 {
-    if (mask != ~0u) {
-        return false;
+    uint64_t first = address[__builtin_ctz(mask)], odd = 0;
+    SIM_FOR_LANES(lane, mask)
+    {
+        odd |= address[lane] ^ first;
     }
-    uint64_t row = 0, same = 0;
-    for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-        row |= address[lane] ^ (address[0] + (uint64_t)lane * size);
-        same |= address[lane] ^ address[0];
+    return odd == 0;
+}
+
+/* No bank has two lanes' words: the common case, found without a table. `words` is 1, 2 or 4, and addresses aligned. */
+static bool are_apart(uint32_t mask, const uint64_t *address, uint32_t words)
+{
+    uint32_t used = 0, twice = 0;
+    SIM_FOR_LANES(lane, mask)
+    {
+        uint32_t banks = ((1u << words) - 1) << ((address[lane] >> 2) % BANKS);
+        twice |= used & banks;
+        used |= banks;
     }
-    return row == 0 || same == 0;
+    return twice == 0;
+}
+
+static void add_shared(sim_counters *counters, uint64_t bytes, sim_access access)
+{
+    counters->shared_read_bytes += access & SIM_READ ? bytes : 0;
+    counters->shared_write_bytes += access & SIM_WRITE ? bytes : 0;
+}
+
+void sim_count_shared_row(sim_warp *warp, uint32_t size, sim_access access)
+{
+    add_shared(sim_count(warp), (uint64_t)PTX_LANES * size, access);
 }
 
 void sim_count_shared(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access)
 {
     sim_counters *counters = sim_count(warp);
-    uint64_t bytes = (uint64_t)__builtin_popcount(mask) * size;
-    counters->shared_read_bytes += access & SIM_READ ? bytes : 0;
-    counters->shared_write_bytes += access & SIM_WRITE ? bytes : 0;
-    if (is_free(mask, address, size)) {
+    add_shared(counters, (uint64_t)__builtin_popcount(mask) * size, access);
+    if (is_broadcast(mask, address)) {
         return;
     }
     uint32_t words = size <= 4 ? 1 : size / 4, lanes = PTX_LANES / words;
     for (uint32_t first = 0; first < PTX_LANES; first += lanes) {
         uint32_t part = mask & (lanes == PTX_LANES ? ~0u : ((1u << lanes) - 1) << first);
-        uint32_t rounds = part ? count_rounds(part, address, words) : 0;
-        counters->shared_conflicts += rounds > 1 ? rounds - 1 : 0;
+        if (part && !are_apart(part, address, words)) {
+            counters->shared_conflicts += count_rounds(part, address, words) - 1;
+        }
     }
 }
 

@@ -343,19 +343,52 @@ static sim_next reach_global(sim_warp *warp, const ptx_insn *insn, uint32_t mask
     return SIM_NEXT;
 }
 
-static sim_next check_shared_defined(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
-                                     const uint32_t *offset, uint32_t size)
+/* Aligned accesses of at most 32 bytes: the bits of one are in one word. */
+static sim_next use_defined(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
+                            const uint32_t *offset, uint32_t size, sim_access access)
 {
-    SIM_FOR_LANES(lane, mask)
-    {
-        /* Aligned and at most 32 bytes: one word of bits. */
-        uint32_t bits = size == 32 ? ~0u : (1u << size) - 1, word = owner[lane]->shared_defined[offset[lane] / 32];
-        if (~(word >> (offset[lane] & 31)) & bits) {
-            uint32_t missing = first_undefined(owner[lane]->shared_defined, offset[lane], size);
-            return fault_undefined(warp, insn, (int)lane, "shared", offset[lane] + missing);
+    uint32_t bits = size == 32 ? ~0u : (1u << size) - 1, missing = 0;
+    if ((access & SIM_READ) && !sim_opts(warp)->no_undefined) {
+        SIM_FOR_LANES(lane, mask)
+        {
+            missing |= ~(owner[lane]->shared_defined[offset[lane] / 32] >> (offset[lane] & 31)) & bits;
+        }
+    }
+    if (missing) {
+        SIM_FOR_LANES(lane, mask)
+        {
+            missing = first_undefined(owner[lane]->shared_defined, offset[lane], size);
+            if (missing != UINT32_MAX) {
+                return fault_undefined(warp, insn, (int)lane, "shared", offset[lane] + missing);
+            }
+        }
+    }
+    if (access & SIM_WRITE) {
+        SIM_FOR_LANES(lane, mask)
+        {
+            owner[lane]->shared_defined[offset[lane] / 32] |= bits << (offset[lane] & 31);
         }
     }
     return SIM_NEXT;
+}
+
+/* The lanes' bytes lie one after another in the own block's memory. */
+static sim_next reach_shared_row(sim_warp *warp, const ptx_insn *insn, uint32_t offset, uint32_t size,
+                                 sim_access access)
+{
+    sim_block *block = warp->block;
+    const sim_options *options = sim_opts(warp);
+    if ((access & SIM_READ) && !options->no_undefined) {
+        uint32_t missing = first_undefined(block->shared_defined, offset, PTX_LANES * size);
+        if (missing != UINT32_MAX) {
+            return fault_undefined(warp, insn, (int)(missing / size), "shared", offset + missing);
+        }
+    }
+    if (access & SIM_WRITE) {
+        set_defined(block->shared_defined, offset, PTX_LANES * size);
+    }
+    sim_count_shared_row(warp, size, access);
+    return options->no_races ? SIM_NEXT : sim_race_row(warp, insn, block, offset, size, access);
 }
 
 static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
@@ -363,8 +396,14 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
 {
     sim_block *owner[PTX_LANES];
     uint32_t offset[PTX_LANES];
+    bool strong = access == SIM_ATOMIC || (access & SIM_STRONG_MARK);
     if (!all_aligned(warp, insn, mask, address, size)) {
         return SIM_FAULT;
+    }
+    if (row && !strong && is_row(mask, address, size) &&
+        find_shared(warp, address[0], size * PTX_LANES, &offset[0]) == warp->block) {
+        *row = warp->block->shared + offset[0];
+        return reach_shared_row(warp, insn, offset[0], size, access);
     }
     SIM_FOR_LANES(lane, mask)
     {
@@ -374,26 +413,14 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
         }
         host[lane] = owner[lane]->shared + offset[lane];
     }
-    const sim_options *options = sim_opts(warp);
-    if ((access & SIM_READ) && !options->no_undefined &&
-        check_shared_defined(warp, insn, mask, owner, offset, size) != SIM_NEXT) {
+    if (use_defined(warp, insn, mask, owner, offset, size, access) != SIM_NEXT) {
         return SIM_FAULT;
     }
-    if (access & SIM_WRITE) {
-        SIM_FOR_LANES(lane, mask)
-        {
-            uint32_t bits = size == 32 ? ~0u : (1u << size) - 1;
-            owner[lane]->shared_defined[offset[lane] / 32] |= bits << (offset[lane] & 31);
-        }
-    }
-    if (row && is_row(mask, address, size)) {
-        *row = host[0];
-    }
     sim_count_shared(warp, mask, address, size, access);
-    if (access == SIM_ATOMIC || (access & SIM_STRONG_MARK)) {
+    if (strong) {
         sim_race_strong(warp, mask, host, access);
     }
-    return options->no_races ? SIM_NEXT : sim_race_warp(warp, insn, mask, owner, offset, size, access);
+    return sim_opts(warp)->no_races ? SIM_NEXT : sim_race_warp(warp, insn, mask, owner, offset, size, access);
 }
 
 static sim_next reach_private(sim_warp *warp, const ptx_insn *insn, uint32_t mask, ptx_space space,

@@ -60,11 +60,11 @@ typedef struct race_place {
 enum { CELL_STAMPS = 3, CHUNK_STAMPS = 7 };
 typedef struct race_cell {
     uint64_t write, since[CELL_STAMPS];
-    uint32_t more, unused;
+    uint32_t more;
 } race_cell;
 typedef struct race_chunk {
     uint64_t since[CHUNK_STAMPS];
-    uint32_t next, unused;
+    uint32_t next;
 } race_chunk;
 
 typedef struct sim_race {
@@ -80,10 +80,28 @@ typedef struct sim_race {
     uint32_t splits, split_capacity, *free_splits, free_split_count;
 } sim_race;
 
+/* The words' cells, member by member, so that many words are looked at together. */
 struct sim_shadow {
     sim_race *race;
-    race_cell *cell; /* one a word of shared memory */
+    uint64_t *write, *since[CELL_STAMPS];
+    uint32_t *more;
 };
+
+typedef enum access_class { WEAK_READ, STRONG_READ, STRONG_WRITE, WEAK_WRITE } access_class;
+
+/* Who touches something now. */
+typedef struct actor_view {
+    sim_race *race;
+    const uint32_t *known, *fenced;
+    uint32_t size;
+    uint32_t self;         /* actor */
+    uint32_t warp;         /* actor: itself, or the issuer */
+    uint32_t lane_sync;    /* of the warp */
+    const sim_warp *waits; /* a warp's own access; NULL: an agent's */
+    bool proxy;            /* writes must have passed a fence */
+    uint64_t stamp;        /* but for the lane */
+    access_class class;
+} actor_view;
 
 static inline race_warp *race_of(const sim_warp *warp)
 {
@@ -102,6 +120,25 @@ static inline uint32_t stamp_time(uint64_t stamp)
     return (uint32_t)stamp & TIME_MASK;
 }
 
+static inline access_class stamp_class(uint64_t stamp)
+{
+    return (access_class)((stamp >> CLASS_SHIFT) & ((1u << CLASS_BITS) - 1));
+}
+
+/* --- shadow.c --- */
+typedef enum race_step { CHECK, WRITE, TOUCH } race_step; /* weak writes: look, then write; others: both at once */
+bool shadow_init(struct sim_shadow *shadow, sim_race *race, uint32_t bytes);
+void shadow_end(struct sim_shadow *shadow);
+/* Is the access of `stamp` in the past of lane `lane` of v? fenced: has it passed to the async proxy? */
+bool shadow_knows(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced);
+/* `size` bytes of one lane. The access that this one races with, or 0; *at: the byte. */
+uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
+                     uint32_t size, uint32_t *at);
+/* All lanes, `size` bytes each (4 to 32), in a row from `offset` on, quickly. false: perhaps there is a race; the lanes
+ * must be taken one by one. */
+bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size);
+
+/* --- clock.c --- */
 /* All clocks begin anew behind `base`. false: the times have run out. */
 bool race_next_cluster(sim_race *race);
 void race_free_clocks(sim_race *race);

@@ -245,6 +245,9 @@ sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, si
 /* The same for the lanes of one instruction, at offset[lane] of *owner[lane]: they are one access, not several. */
 sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
                        const uint32_t *offset, uint32_t size, sim_access access);
+/* All lanes of the warp, one after another from `offset` on. */
+sim_next sim_race_row(sim_warp *warp, const ptx_insn *insn, sim_block *owner, uint32_t offset, uint32_t size,
+                      sim_access access);
 /* Strong accesses (atomics, .relaxed, .acquire, .release, .volatile) at key[lane]: together with memory fences they
  * order the warps. */
 void sim_race_strong(sim_warp *warp, uint32_t mask, uint8_t *const *key, sim_access access);
@@ -348,6 +351,7 @@ void sim_count_global_span(sim_warp *warp, uint64_t address, uint32_t size, sim_
 /* Extra rounds of one warp access to shared memory: 32 banks of 4 bytes; 8-byte accesses by half warps, 16-byte ones by
  * quarter warps; lanes that use the same word share it. */
 void sim_count_shared(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_access access);
+void sim_count_shared_row(sim_warp *warp, uint32_t size, sim_access access); /* lanes one after another: no extra */
 void sim_counters_add(sim_counters *into, const sim_counters *from);
 
 #endif
