@@ -194,7 +194,7 @@ static bool bind_arrive(ptx_bind *b, bool drop)
         return false;
     }
     uint32_t at = i->operand_count && i->operand[0].kind == PTX_ADDRESS ? 0 : 1;
-    form->state = at == 1 && i->operand[0].kind != PTX_SINK;
+    form->state = at == 1 && i->operand_count > 0 && i->operand[0].kind != PTX_SINK;
     form->has_count = i->operand_count == at + 2;
     if (i->kind != ARRIVE_PLAIN || form->has_count ? !bind_operands(b, at + 2) : !bind_operands(b, at + 1)) {
         return false;
