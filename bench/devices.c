@@ -87,6 +87,8 @@ static void print_all(const hal_device_info *info, FILE *out)
             info->max_group_dim[0], info->max_group_dim[1], info->max_group_dim[2], info->max_shared_memory);
     fprintf(out, "  grid              %llu x %llu x %llu groups\n", (unsigned long long)info->max_group_count[0],
             (unsigned long long)info->max_group_count[1], (unsigned long long)info->max_group_count[2]);
+    if (info->max_loop_iterations)
+        fprintf(out, "  loops             end after %u turns, whatever the kernel says\n", info->max_loop_iterations);
     fprintf(out, "  arguments         %u bytes, spans aligned to %u\n", info->max_args, info->span_alignment);
     fprintf(out, "  memory            %llu bytes, %llu a buffer\n", (unsigned long long)info->memory_size,
             (unsigned long long)info->max_buffer_size);

@@ -62,6 +62,16 @@ static hal_status lower64(const char *name, uint64_t value, uint64_t *field)
     return HAL_OK;
 }
 
+/* 0 is not to be had: in the field it says that nothing is limited. */
+static hal_status lower_loops(uint64_t value, uint32_t *field)
+{
+    if (!value) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "HAL_LIMITS: loop_iterations=0; at least 1");
+    }
+    *field = *field ? *field : UINT32_MAX;
+    return lower32("loop_iterations", value, field);
+}
+
 static hal_status hide(const char *name, uint64_t value, bool *feature)
 {
     if (value) {
@@ -95,6 +105,9 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     }
     if (strcmp(name, "shared") == 0) {
         return lower32(name, value, &info->max_shared_memory);
+    }
+    if (strcmp(name, "loop_iterations") == 0) {
+        return lower_loops(value, &info->max_loop_iterations);
     }
     if (strcmp(name, "buffer_size") == 0) {
         return lower64(name, value, &info->max_buffer_size);
@@ -134,7 +147,7 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     return hal_fail(
         HAL_ERROR_INVALID_ARGUMENT,
         "HAL_LIMITS: no such limit '%s' (group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, "
-        "subgroups, matrix, list_commands, pooled, first_point)",
+        "subgroups, matrix, loop_iterations, list_commands, pooled, first_point)",
         name);
 }
 

@@ -32,10 +32,10 @@ HAL_API hal_status hal_trace_write(hal_device *device, const char *path, uint64_
  * HAL_FAULT="alloc:3,submit:1,compile:1,lost:5".
  *
  * Lowered limits (hal_device_desc.limits, $HAL_LIMITS), a comma list of name=value:
- *   group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, subgroups, matrix, list_commands (commands
- *   of one native submission), pooled (largest buffer that shares an allocation with others; 0: each has its own, whose
- *   bounds a checking driver can watch), first_point (start of the submission counter). A value above the real limit is
- *   refused.
+ *   group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, subgroups, matrix, loop_iterations,
+ *   list_commands (commands of one native submission), pooled (largest buffer that shares an allocation with others;
+ *   0: each has its own, whose bounds a checking driver can watch), first_point (start of the submission counter). A
+ *   value above the real limit is refused.
  */
 typedef enum hal_fault { HAL_FAULT_ALLOC, HAL_FAULT_SUBMIT, HAL_FAULT_COMPILE, HAL_FAULT_LOST } hal_fault;
 HAL_API hal_status hal_device_inject_fault(hal_device *device, hal_fault fault, uint64_t nth);

@@ -64,8 +64,9 @@ typedef struct hal_device_info {
     bool subnormals_f32, subnormals_f16; /* kept in arithmetic; false: flushed to zero */
     bool priorities;                     /* stream priorities have an effect */
     bool native_replay;                  /* recorded lists become an object of the API (graph, command buffer) */
-    uint32_t max_loop_iterations; /* of one work-item, nested loops together; 0: not limited. Some CPU drivers stop
-                                     loops beyond it */
+    uint32_t max_loop_iterations; /* of one work-item, all its loops together; 0: not limited. Mesa's lavapipe leaves
+                                     loops after 65,535 turns without a word, in your kernels, too: results are wrong
+                                     then. Operators choose a kernel that stays below, or say HAL_ERROR_LIMIT */
 } hal_device_info;
 
 /* One line of a device list: a device, or a backend that is absent and why. */
