@@ -85,17 +85,24 @@ static double divide_approx(double a, double b)
     return sim_odd_div(a, b);
 }
 
+/* Downwards, a sum that is exactly 0 is -0 unless both are +0 (IEEE 754). */
+static double sum(const ptx_insn *i, double a, double b)
+{
+    double r = sim_odd_add(a, b);
+    return r == 0 && i->extra == SIM_RM && (signbit(a) || signbit(b)) ? -0.0 : r;
+}
+
 static double compute(const ptx_insn *i, double a, double b, double c)
 {
     switch ((float_op)i->kind) {
     case ADD:
-        return sim_odd_add(a, b);
+        return sum(i, a, b);
     case SUB:
-        return sim_odd_add(a, -b);
+        return sum(i, a, -b);
     case MUL:
-        return a * b; /* exact */
+        return a * b; /* exact, here and in a sum */
     case FMA:
-        return sim_odd_fma(a, b, c);
+        return sum(i, a * b, c);
     case DIV:
         return sim_odd_div(a, b);
     case DIV_APPROX:

@@ -258,15 +258,16 @@ static bool sums_to(const wgmma *how, uint32_t reg)
 
 /* Whether the operation may use a register now. In flight it may only be as what another operation of the same shape
  * sums to, or as an input of both (PTX ISA "wgmma.fence"). */
-static sim_next take(operation *op, uint32_t reg, bool is_sum, bool is_read)
+static sim_next take(operation *op, uint32_t index, bool is_sum, bool is_read)
 {
+    uint32_t reg = is_sum ? op->how->sum_reg[index] : op->how->a_reg[index];
     sim_warp *warp = op->base.agent.issuer;
     const ptx_insn *insn = op->base.agent.insn;
     const char *name = sim_function(warp)->register_name[reg];
     const sim_async *owner = warp->owner[reg];
     if (owner) {
         const wgmma *other = ((const operation *)owner)->how;
-        bool was_sum = sums_to(other, reg);
+        bool was_sum = other->sum_reg[index] == reg || sums_to(other, reg);
         if (was_sum != is_sum || (is_sum && !same_sums(op->how, other))) {
             return sim_fault_at(warp, insn, -1, SIM_FAULT_ASYNC,
                                 "%s is in flight in a wgmma of line %u that was not waited for", name,
@@ -287,12 +288,12 @@ static sim_next take_registers(operation *op)
 {
     const wgmma *how = op->how;
     for (uint32_t r = 0; r < how->sum_count; r++) {
-        if (take(op, how->sum_reg[r], true, op->accumulate) == SIM_FAULT) {
+        if (take(op, r, true, op->accumulate) == SIM_FAULT) {
             return SIM_FAULT;
         }
     }
     for (uint32_t r = 0; how->a_in_registers && r < INPUTS; r++) {
-        if (take(op, how->a_reg[r], false, true) == SIM_FAULT) {
+        if (take(op, r, false, true) == SIM_FAULT) {
             return SIM_FAULT;
         }
     }
