@@ -2,13 +2,12 @@
  *
  * Lanes go one after another, each by a compare-and-swap of the host: other workers may use the same global memory at
  * the same time. A vector is as many atomics as it has elements. .acquire and .release are fences around it. */
-#include "../ptx/bind.h"
 #include "numeric.h"
-#include "sim.h"
+#include "op_memory.h"
 
 #include <stdatomic.h>
 
-enum { MAX_VECTOR = 8, SM_60 = 60, SM_70 = 70, SM_80 = 80, SM_90 = 90 };
+enum { MAX_VECTOR = 8 };
 
 typedef enum atomic_kind { OP_AND, OP_OR, OP_XOR, OP_EXCH, OP_CAS, OP_ADD, OP_INC, OP_DEC, OP_MIN, OP_MAX } atomic_kind;
 
@@ -191,11 +190,6 @@ static sim_next run_atomic(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 
 /* --- binders --- */
 
-static bool needs_target(ptx_bind *b, uint32_t target, const char *what)
-{
-    return b->module->target >= target || bind_fail(b, "%s needs sm_%u", what, target);
-}
-
 /* {.relaxed,.acquire,.release,.acq_rel}{.cta,.cluster,.gpu,.sys}; red knows no .acquire and no .acq_rel. */
 static bool bind_order(ptx_bind *b, atomic_op *op)
 {
@@ -207,8 +201,8 @@ static bool bind_order(ptx_bind *b, atomic_op *op)
     if (op->acquire && !op->returns) {
         return bind_fail(b, "red has no .%s", orders[order]);
     }
-    return (order < 0 || needs_target(b, SM_70, "a memory order")) &&
-           (scope < 0 || needs_target(b, scope == 1 ? SM_90 : SM_60, "this scope"));
+    return (order < 0 || bind_needs_target(b, SM_70, "a memory order")) &&
+           (scope < 0 || bind_needs_target(b, scope == 1 ? SM_90 : SM_60, "this scope"));
 }
 
 static bool takes_float(const atomic_op *op)
@@ -297,7 +291,8 @@ static bool bind_operation(ptx_bind *b, atomic_op *op, bool *policy)
     uint32_t target = op->count > 1 || op->type == PTX_BF16 || op->type == PTX_BF16X2 ? SM_90
                       : op->size == 2                                                 ? SM_70
                                                                                       : SM_60;
-    return needs_target(b, target, "this operation") && (!*policy || needs_target(b, SM_80, ".L2::cache_hint"));
+    return bind_needs_target(b, target, "this operation") &&
+           (!*policy || bind_needs_target(b, SM_80, ".L2::cache_hint"));
 }
 
 static bool bind_values(ptx_bind *b, atomic_op *op)
@@ -338,14 +333,8 @@ static bool bind_atomic(ptx_bind *b, bool returns)
     if (!bind_operation(b, op, &policy) || !bind_operands(b, index + 2 + (op->kind == OP_CAS) + policy)) {
         return false;
     }
-    ptx_operand *operand = &b->insn->operand[index];
-    if (operand->kind != PTX_ADDRESS || operand->count) {
-        return bind_fail(b, "operand %u must be an address", index + 1);
-    }
-    op->address = bind_address(b, operand, &op->wide);
-    op->offset = operand->offset;
-    if (!op->wide && op->space != PTX_SHARED) {
-        return bind_fail(b, "the address must have 64 bits");
+    if (!bind_memory_address(b, index, op->space, &op->address, &op->wide, &op->offset)) {
+        return false;
     }
     if (policy) {
         bind_source(b, b->insn->operand_count - 1, PTX_B64);

@@ -1,13 +1,11 @@
-/* op_memory.c - ld, st, ldu, prefetch, fence, membar, isspacep and the hints for caches (PTX ISA "Data Movement and
- * Conversion Instructions", "Parallel Synchronization and Communication Instructions"). Cache operators and hints are
- * read and change nothing; the order of memory is kept by fences of the host. */
-#include "../ptx/bind.h"
-#include "sim.h"
+/* op_memory.c - ld, st, ldu (PTX ISA "Data Movement and Conversion Instructions"). Cache operators and hints are read
+ * and change nothing; the order of memory is kept by fences of the host. */
+#include "op_memory.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { MAX_VECTOR = 8, SM_70 = 70, SM_80 = 80, SM_90 = 90, SM_100 = 100 };
+enum { MAX_VECTOR = 8 };
 
 typedef struct memory_op {
     int64_t offset;
@@ -22,11 +20,19 @@ typedef struct memory_op {
 
 /* --- loads --- */
 
+/* One access of the host's: other workers may write the same place. */
 static inline uint64_t load_host(const uint8_t *host, uint32_t size)
 {
-    uint64_t value = 0;
-    memcpy(&value, host, size);
-    return value;
+    switch (size) {
+    case 1:
+        return __atomic_load_n(host, __ATOMIC_RELAXED);
+    case 2:
+        return __atomic_load_n((const uint16_t *)(const void *)host, __ATOMIC_RELAXED);
+    case 4:
+        return __atomic_load_n((const uint32_t *)(const void *)host, __ATOMIC_RELAXED);
+    default:
+        return __atomic_load_n((const uint64_t *)(const void *)host, __ATOMIC_RELAXED);
+    }
 }
 
 static inline uint64_t extend(uint64_t value, const memory_op *op)
@@ -43,13 +49,7 @@ static void load_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask,
 {
     for (uint32_t k = 0; k < op->count; k++) {
         uint32_t at = k * op->size;
-        if (op->registers == 4 && op->size == 4) {
-            uint32_t *d = sim_u32(warp, op->slot[k]);
-            SIM_FOR_LANES(lane, mask)
-            {
-                memcpy(&d[lane], host[lane] + at, 4);
-            }
-        } else if (op->registers == 8) {
+        if (op->registers == 8) {
             uint64_t *d = sim_u64(warp, op->slot[k]);
             SIM_FOR_LANES(lane, mask)
             {
@@ -65,33 +65,41 @@ static void load_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask,
     }
 }
 
-/* The lanes' bytes lie in a row. */
-static void load_row(const sim_warp *warp, const memory_op *op, const uint8_t *row)
+/* The lanes' bytes lie in a row, and go into registers of their width (16 bits: of 32). */
+static inline void load_row(const sim_warp *warp, const memory_op *op, const uint8_t *row)
 {
     uint32_t stride = op->size * op->count;
-    for (uint32_t k = 0; k < op->count; k++) {
-        const uint8_t *from = row + k * op->size;
-        if (op->registers == 4 && op->size == 4) {
-            uint32_t *d = sim_u32(warp, op->slot[k]);
+    for (uint32_t k = 0; k < op->count; k++, row += op->size) {
+        uint32_t *d = sim_u32(warp, op->slot[k]);
+        if (op->size == 4) {
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                memcpy(&d[lane], from + (size_t)lane * stride, 4);
+                memcpy(&d[lane], row + (size_t)lane * stride, 4);
             }
-        } else if (op->registers == 8) {
-            uint64_t *d = sim_u64(warp, op->slot[k]);
+        } else if (op->size == 8) {
+            uint64_t *wide = sim_u64(warp, op->slot[k]);
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                d[lane] = extend(load_host(from + (size_t)lane * stride, op->size), op);
-            }
-        } else if (op->size == 2 && !op->is_signed) {
-            uint32_t *d = sim_u32(warp, op->slot[k]);
-            for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                d[lane] = (uint32_t)load_host(from + (size_t)lane * stride, 2);
+                memcpy(&wide[lane], row + (size_t)lane * stride, 8);
             }
         } else {
-            uint32_t *d = sim_u32(warp, op->slot[k]);
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                d[lane] = (uint32_t)extend(load_host(from + (size_t)lane * stride, op->size), op);
+                uint16_t half;
+                memcpy(&half, row + (size_t)lane * stride, 2);
+                d[lane] = half;
             }
         }
+    }
+}
+
+/* Not all rows have a loop of their own. */
+static bool row_is_plain(const memory_op *op)
+{
+    return op->size == op->registers || (op->size == 2 && !op->is_signed && op->registers < 8);
+}
+
+static void spread_row(const memory_op *op, uint8_t *row, uint8_t **host)
+{
+    for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+        host[lane] = row + (size_t)lane * op->size * op->count;
     }
 }
 
@@ -104,9 +112,12 @@ static sim_next run_load(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
         return SIM_FAULT;
     }
-    if (row) {
+    if (row && row_is_plain(op)) {
         load_row(warp, op, row);
     } else {
+        if (row) {
+            spread_row(op, row, host);
+        }
         load_lanes(warp, op, mask, host);
     }
     if (op->acquire) {
@@ -118,28 +129,32 @@ static sim_next run_load(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 
 /* --- stores --- */
 
-static inline void store_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask, uint8_t *const *host)
+static inline void store_host(uint8_t *host, uint64_t value, uint32_t size)
+{
+    switch (size) {
+    case 1:
+        __atomic_store_n(host, (uint8_t)value, __ATOMIC_RELAXED);
+        break;
+    case 2:
+        __atomic_store_n((uint16_t *)(void *)host, (uint16_t)value, __ATOMIC_RELAXED);
+        break;
+    case 4:
+        __atomic_store_n((uint32_t *)(void *)host, (uint32_t)value, __ATOMIC_RELAXED);
+        break;
+    default:
+        __atomic_store_n((uint64_t *)(void *)host, value, __ATOMIC_RELAXED);
+    }
+}
+
+static void store_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask, uint8_t *const *host)
 {
     for (uint32_t k = 0; k < op->count; k++) {
         uint32_t at = k * op->size;
-        if (op->registers == 4 && op->size == 4) {
-            const uint32_t *s = sim_u32(warp, op->slot[k]);
-            SIM_FOR_LANES(lane, mask)
-            {
-                memcpy(host[lane] + at, &s[lane], 4);
-            }
-        } else if (op->registers == 8) {
-            const uint64_t *s = sim_u64(warp, op->slot[k]);
-            SIM_FOR_LANES(lane, mask)
-            {
-                memcpy(host[lane] + at, &s[lane], op->size);
-            }
-        } else {
-            const uint32_t *s = sim_u32(warp, op->slot[k]);
-            SIM_FOR_LANES(lane, mask)
-            {
-                memcpy(host[lane] + at, &s[lane], op->size);
-            }
+        const uint32_t *s = sim_u32(warp, op->slot[k]);
+        const uint64_t *wide = sim_u64(warp, op->slot[k]);
+        SIM_FOR_LANES(lane, mask)
+        {
+            store_host(host[lane] + at, op->registers == 8 ? wide[lane] : s[lane], op->size);
         }
     }
 }
@@ -147,27 +162,21 @@ static inline void store_lanes(const sim_warp *warp, const memory_op *op, uint32
 static void store_row(const sim_warp *warp, const memory_op *op, uint8_t *row)
 {
     uint32_t stride = op->size * op->count;
-    for (uint32_t k = 0; k < op->count; k++) {
-        uint8_t *to = row + k * op->size;
-        if (op->registers == 4 && op->size == 4) {
-            const uint32_t *s = sim_u32(warp, op->slot[k]);
+    for (uint32_t k = 0; k < op->count; k++, row += op->size) {
+        const uint32_t *s = sim_u32(warp, op->slot[k]);
+        if (op->size == 4) {
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                memcpy(to + (size_t)lane * stride, &s[lane], 4);
+                memcpy(row + (size_t)lane * stride, &s[lane], 4);
             }
-        } else if (op->registers == 8) {
-            const uint64_t *s = sim_u64(warp, op->slot[k]);
+        } else if (op->size == 8) {
+            const uint64_t *wide = sim_u64(warp, op->slot[k]);
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                memcpy(to + (size_t)lane * stride, &s[lane], op->size);
-            }
-        } else if (op->size == 2) {
-            const uint32_t *s = sim_u32(warp, op->slot[k]);
-            for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                memcpy(to + (size_t)lane * stride, &s[lane], 2);
+                memcpy(row + (size_t)lane * stride, &wide[lane], 8);
             }
         } else {
-            const uint32_t *s = sim_u32(warp, op->slot[k]);
             for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-                memcpy(to + (size_t)lane * stride, &s[lane], op->size);
+                uint16_t half = (uint16_t)s[lane];
+                memcpy(row + (size_t)lane * stride, &half, 2);
             }
         }
     }
@@ -205,9 +214,12 @@ static sim_next run_store(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
         return SIM_FAULT;
     }
-    if (row) {
+    if (row && row_is_plain(op)) {
         store_row(warp, op, row);
         return SIM_NEXT;
+    }
+    if (row) {
+        spread_row(op, row, host);
     }
     store_lanes(warp, op, mask, host);
     bool shared = op->space == PTX_SHARED && !(op->access & SIM_STRONG_MARK);
@@ -215,22 +227,6 @@ static sim_next run_store(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 }
 
 /* --- binders --- */
-
-static const char *const scopes[] = {"cta", "cluster", "gpu", "sys", NULL};
-
-static bool needs_target(ptx_bind *b, uint32_t target, const char *what)
-{
-    return b->module->target >= target || bind_fail(b, "%s needs sm_%u", what, target);
-}
-
-static bool bind_scope(ptx_bind *b)
-{
-    int scope = bind_choice(b, scopes);
-    if (scope < 0) {
-        return bind_fail(b, "a scope (.cta, .cluster, .gpu, .sys) is missing");
-    }
-    return scope != 1 || needs_target(b, SM_90, "scope .cluster");
-}
 
 /* .weak, .volatile, .relaxed.scope, .acquire.scope or .release.scope, .mmio.relaxed.sys. */
 static bool bind_order(ptx_bind *b, memory_op *op, sim_access access)
@@ -253,7 +249,7 @@ static bool bind_order(ptx_bind *b, memory_op *op, sim_access access)
         op->access |= SIM_STRONG_MARK;
         op->acquire = ordered && load;
         op->release = ordered && !load;
-        return needs_target(b, SM_70, "a memory order") && bind_scope(b);
+        return bind_needs_target(b, SM_70, "a memory order") && bind_scope(b);
     }
     return true;
 }
@@ -274,9 +270,9 @@ static bool bind_hints(ptx_bind *b, bool load, bool *non_coherent, bool *policy,
     *level2 = !cached && bind_choice(b, second) >= 0;
     *policy = bind_take(b, "L2::cache_hint");
     bool fetch = load && bind_choice(b, prefetch) >= 0;
-    return (!evict || needs_target(b, SM_70, "an eviction priority")) &&
-           (!*policy || needs_target(b, SM_80, ".L2::cache_hint")) &&
-           (!fetch || needs_target(b, SM_70, "a prefetch size"));
+    return (!evict || bind_needs_target(b, SM_70, "an eviction priority")) &&
+           (!*policy || bind_needs_target(b, SM_80, ".L2::cache_hint")) &&
+           (!fetch || bind_needs_target(b, SM_70, "a prefetch size"));
 }
 
 static ptx_space bind_memory_space(ptx_bind *b)
@@ -314,16 +310,7 @@ static bool bind_values(ptx_bind *b, memory_op *op, uint32_t index, bool load)
 
 static bool bind_address_operand(ptx_bind *b, memory_op *op, uint32_t index)
 {
-    ptx_operand *operand = &b->insn->operand[index];
-    if (operand->kind != PTX_ADDRESS || operand->count) {
-        return bind_fail(b, "operand %u must be an address", index + 1);
-    }
-    op->address = bind_address(b, operand, &op->wide);
-    op->offset = operand->offset;
-    if (!op->wide && (op->space == PTX_GLOBAL || op->space == PTX_GENERIC || op->space == PTX_CONST)) {
-        return bind_fail(b, "the address must have 64 bits");
-    }
-    return true;
+    return bind_memory_address(b, index, op->space, &op->address, &op->wide, &op->offset);
 }
 
 /* .v2, .v4, .v8, and the type. Up to 128 bits; 256 of global memory from sm_100 on. */
@@ -349,7 +336,7 @@ static bool bind_vector_type(ptx_bind *b, memory_op *op)
     if (bytes > 32 || op->size < 4 || (op->space != PTX_GLOBAL && op->space != PTX_GENERIC)) {
         return bind_fail(b, "a vector of %u bytes is too long", bytes);
     }
-    return needs_target(b, SM_100, "a vector of 32 bytes");
+    return bind_needs_target(b, SM_100, "a vector of 32 bytes");
 }
 
 static memory_op *new_op(ptx_bind *b, sim_handler run)
@@ -429,238 +416,4 @@ static bool bind_ldu(ptx_bind *b)
            bind_values(b, op, 0, true) && bind_ok(b);
 }
 
-/* --- prefetch and hints --- */
-
-static sim_next run_nothing(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
-{
-    (void)warp;
-    (void)insn;
-    (void)mask;
-    return SIM_NEXT;
-}
-
-static bool bind_hint_address(ptx_bind *b)
-{
-    memory_op *op = new_op(b, run_nothing);
-    return bind_end(b) && bind_operands(b, 1) && bind_address_operand(b, op, 0) && bind_ok(b);
-}
-
-/* prefetch{.global,.local}.{L1,L2}, prefetch.global.L2::evict_*, prefetch{.const,.param}.tensormap. A prefetch faults
- * nowhere ("no operation" on a bad address), so nothing is done. */
-static bool bind_prefetch(ptx_bind *b)
-{
-    static const char *const levels[] = {"L1", "L2", "L2::evict_last", "L2::evict_normal", NULL};
-    ptx_space space = bind_space_if(b);
-    if (space != PTX_GLOBAL && bind_take(b, "tensormap")) {
-        if (!needs_target(b, SM_90, "prefetch.tensormap")) {
-            return false;
-        }
-    } else if (bind_choice(b, levels) < 0) {
-        return bind_fail(b, "a level is missing");
-    }
-    memory_op *op = new_op(b, run_nothing);
-    op->space = PTX_PARAM; /* any width of address */
-    return bind_end(b) && bind_operands(b, 1) && bind_address_operand(b, op, 0) && bind_ok(b);
-}
-
-static bool bind_prefetchu(ptx_bind *b)
-{
-    return bind_take(b, "L1") ? bind_hint_address(b) : bind_fail(b, ".L1 is missing");
-}
-
-/* applypriority{.global}.L2::evict_normal [a], 128 and discard{.global}.L2 [a], 128 */
-static bool bind_range_hint(ptx_bind *b, const char *suffix)
-{
-    memory_op *op = new_op(b, run_nothing);
-    int64_t size = 0;
-    op->space = bind_space_if(b);
-    if (!bind_take(b, suffix)) {
-        return bind_fail(b, ".%s is missing", suffix);
-    }
-    return bind_end(b) && bind_operands(b, 2) && bind_address_operand(b, op, 0) &&
-           bind_constant(b, &b->insn->operand[1], &size) && (size == 128 || bind_fail(b, "the size must be 128")) &&
-           needs_target(b, SM_80, "this hint") && bind_ok(b);
-}
-
-static bool bind_applypriority(ptx_bind *b)
-{
-    return bind_range_hint(b, "L2::evict_normal");
-}
-
-static bool bind_discard(ptx_bind *b)
-{
-    return bind_range_hint(b, "L2");
-}
-
-static sim_next run_createpolicy(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
-{
-    uint64_t *d = sim_u64(warp, insn->d);
-    SIM_FOR_LANES(lane, mask)
-    {
-        d[lane] = 0; /* opaque, and nobody looks into it */
-    }
-    return SIM_NEXT;
-}
-
-/* createpolicy.fractional.L2::evict_*{.L2::evict_*}.b64 d{, fraction} */
-static bool bind_createpolicy(ptx_bind *b)
-{
-    static const char *const primary[] = {"L2::evict_last", "L2::evict_normal", "L2::evict_first",
-                                          "L2::evict_unchanged", NULL};
-    static const char *const secondary[] = {"L2::evict_first", "L2::evict_unchanged", NULL};
-    if (!needs_target(b, SM_80, "createpolicy")) {
-        return false;
-    }
-    if (!bind_take(b, "fractional") || bind_choice(b, primary) < 0) {
-        return bind_fail(b, "only createpolicy.fractional is supported");
-    }
-    (void)bind_choice(b, secondary);
-    if (!bind_take(b, "b64") || !bind_end(b)) {
-        return bind_fail(b, ".b64 is missing");
-    }
-    if (b->insn->operand_count == 2) {
-        bind_source(b, 1, PTX_F32);
-    } else if (!bind_operands(b, 1)) {
-        return false;
-    }
-    b->insn->d = bind_dest(b, 0, PTX_B64);
-    b->insn->run = run_createpolicy;
-    return bind_ok(b);
-}
-
-/* --- fences --- */
-
-static sim_next run_fence(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
-{
-    (void)mask;
-    atomic_thread_fence(memory_order_seq_cst);
-    sim_memory_fence(warp);
-    if (insn->flag) {
-        sim_proxy_fence(warp);
-    }
-    return SIM_NEXT;
-}
-
-/* fence.proxy.{alias, async{.global, .shared::*}, tensormap::generic.{release,acquire}.scope} */
-static bool bind_proxy_fence(ptx_bind *b)
-{
-    static const char *const from_tensormap[] = {"release", "acquire", NULL};
-    if (bind_take(b, "alias")) {
-        return needs_target(b, SM_70, "fence.proxy.alias") && bind_end(b) && bind_operands(b, 0);
-    }
-    if (bind_take(b, "async")) {
-        static const char *const spaces[] = {"global", "shared::cta", "shared::cluster", NULL};
-        b->insn->flag = bind_choice(b, spaces) != 0;
-        return needs_target(b, SM_90, "fence.proxy.async") && bind_end(b) && bind_operands(b, 0);
-    }
-    if (bind_take(b, "tensormap::generic")) {
-        int choice = bind_choice(b, from_tensormap);
-        if (choice < 0 || !bind_scope(b) || !needs_target(b, SM_90, "fence.proxy.tensormap")) {
-            return bind_fail(b, ".release or .acquire is missing");
-        }
-        if (choice == 0) {
-            return bind_end(b) && bind_operands(b, 0);
-        }
-        memory_op op = {.space = PTX_GENERIC};
-        return bind_end(b) && bind_operands(b, 2) && bind_address_operand(b, &op, 0);
-    }
-    return bind_fail(b, "this proxy is not supported");
-}
-
-/* fence{.sc,.acq_rel,.acquire,.release}.scope, fence.mbarrier_init.release.cluster, fence.proxy.* */
-static bool bind_fence(ptx_bind *b)
-{
-    static const char *const orders[] = {"sc", "acq_rel", "acquire", "release", NULL};
-    b->insn->run = run_fence;
-    if (!needs_target(b, SM_70, "fence")) {
-        return false;
-    }
-    if (bind_take(b, "proxy")) {
-        return bind_proxy_fence(b) && bind_ok(b);
-    }
-    if (bind_take(b, "mbarrier_init")) {
-        if (!bind_take(b, "release") || !bind_take(b, "cluster")) {
-            return bind_fail(b, ".release.cluster is missing");
-        }
-        return needs_target(b, SM_90, "fence.mbarrier_init") && bind_end(b) && bind_operands(b, 0) && bind_ok(b);
-    }
-    (void)bind_choice(b, orders); /* .acq_rel is the default */
-    return bind_scope(b) && bind_end(b) && bind_operands(b, 0) && bind_ok(b);
-}
-
-static bool bind_membar(ptx_bind *b)
-{
-    static const char *const levels[] = {"cta", "gl", "sys", NULL};
-    b->insn->run = run_fence;
-    if (bind_choice(b, levels) < 0) {
-        return bind_fail(b, "a level (.cta, .gl, .sys) is missing");
-    }
-    return bind_end(b) && bind_operands(b, 0) && bind_ok(b);
-}
-
-/* --- isspacep --- */
-
-enum { IN_GLOBAL, IN_SHARED_CTA, IN_SHARED_CLUSTER, IN_LOCAL, IN_PARAM };
-
-static bool lies_in(const sim_warp *warp, uint32_t kind, uint64_t address)
-{
-    uint64_t window = address >> 32, rank = (address & 0xffffffffu) >> SIM_RANK_SHIFT;
-    switch (kind) {
-    case IN_SHARED_CTA:
-        return window == SIM_SHARED_WINDOW >> 32 && (rank == 0 || rank == warp->block->rank + 1);
-    case IN_SHARED_CLUSTER:
-        return window == SIM_SHARED_WINDOW >> 32 && rank <= warp->block->cluster->block_count;
-    case IN_LOCAL:
-        return window == SIM_LOCAL_WINDOW >> 32;
-    case IN_PARAM:
-        return window == SIM_PARAM_WINDOW >> 32;
-    default:
-        return window != SIM_SHARED_WINDOW >> 32 && window != SIM_LOCAL_WINDOW >> 32 &&
-               window != SIM_PARAM_WINDOW >> 32;
-    }
-}
-
-static sim_next run_isspacep(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
-{
-    const uint64_t *a = sim_u64(warp, insn->a);
-    uint32_t inside = 0, *d = sim_pred(warp, insn->d);
-    SIM_FOR_LANES(lane, mask)
-    {
-        inside |= (uint32_t)lies_in(warp, insn->kind, a[lane]) << lane;
-    }
-    *d = (*d & ~mask) | inside;
-    return SIM_NEXT;
-}
-
-static bool bind_isspacep(ptx_bind *b)
-{
-    static const char *const names[] = {"global", "shared::cta",  "shared::cluster", "local",
-                                        "param",  "param::entry", "shared",          NULL};
-    static const uint8_t kinds[] = {IN_GLOBAL, IN_SHARED_CTA, IN_SHARED_CLUSTER, IN_LOCAL,
-                                    IN_PARAM,  IN_PARAM,      IN_SHARED_CTA};
-    int choice = bind_choice(b, names);
-    if (choice < 0) {
-        return bind_fail(b, "a space is missing, or not supported");
-    }
-    b->insn->kind = kinds[choice];
-    if (!bind_end(b) || !bind_operands(b, 2)) {
-        return false;
-    }
-    b->insn->d = bind_dest(b, 0, PTX_PRED);
-    b->insn->a = bind_source(b, 1, PTX_B64);
-    b->insn->run = run_isspacep;
-    return bind_ok(b);
-}
-
-const ptx_op ptx_ops_memory[] = {{"ld", bind_ld},
-                                 {"st", bind_st},
-                                 {"ldu", bind_ldu},
-                                 {"prefetch", bind_prefetch},
-                                 {"prefetchu", bind_prefetchu},
-                                 {"applypriority", bind_applypriority},
-                                 {"discard", bind_discard},
-                                 {"createpolicy", bind_createpolicy},
-                                 {"fence", bind_fence},
-                                 {"membar", bind_membar},
-                                 {"isspacep", bind_isspacep},
-                                 {NULL, NULL}};
+const ptx_op ptx_ops_memory[] = {{"ld", bind_ld}, {"st", bind_st}, {"ldu", bind_ldu}, {NULL, NULL}};
