@@ -80,11 +80,6 @@ static sim_mbarrier *add(sim_block *block, uint32_t offset)
 static sim_mbarrier *checked(sim_warp *warp, const ptx_insn *insn, int lane, sim_block *owner, uint32_t offset)
 {
     sim_mbarrier *barrier = find(owner, offset);
-    if (owner->live_warps == 0) {
-        sim_fault_at(warp, insn, lane, SIM_FAULT_ADDRESS, "the mbarrier's block, rank %u of the cluster, has exited",
-                     owner->rank);
-        return NULL;
-    }
     if (!barrier || !barrier->live) {
         sim_fault_at(warp, insn, lane, SIM_FAULT_UNDEFINED, "no mbarrier is initialised at shared+0x%x", offset);
         return NULL;

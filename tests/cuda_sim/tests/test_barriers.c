@@ -59,10 +59,22 @@ static void sync(void)
     EXPECT(256, 127 - i % 128);
     SIM_CHECK(sim_tester.counters.barriers == 2 * 6 * 4, "%u barriers", (unsigned)sim_tester.counters.barriers);
     /* A last warp that is not whole, and warps that have exited. */
-    RUNS(BEGIN "setp.lt.u32 %p0, %t, 40;\nsetp.gt.u32 %p1, %t, 31;\nand.pred %p0, %p0, %p1;\n@%p0 exit;\n"
+    RUNS(BEGIN "setp.lt.u32 %p0, %t, 72;\nsetp.gt.u32 %p1, %t, 31;\nand.pred %p0, %p0, %p1;\n@%p0 exit;\n"
                "barrier.sync 0;\nmov.u32 %r9, 1;\n" STORE,
          1, 100);
-    EXPECT(100, i < 32 || i >= 40);
+    EXPECT(100, i < 32 || i >= 72);
+    /* A warp that exits while the others wait. */
+    RUNS(BEGIN "setp.eq.u32 %p0, %w, 1;\n@%p0 bra LATE;\nbar.sync 0;\nmov.u32 %r9, 1;\n" STORE "ret;\n"
+               "LATE:\nmov.u32 %r0, 0;\nLOOP:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p1, %r0, 1000;\n@%p1 bra LOOP;\n",
+         1, 96);
+    EXPECT(96, i / 32 != 1);
+    /* Warps 2 and 3 never met warp 0, though all four used barrier 1. */
+    SIM_FAULTS(BEGIN
+               "@%p7 st.shared.u32 [%buffer], 5;\nsetp.ge.u32 %p0, %w, 2;\n@%p0 bra LATE;\n"
+               "bar.sync 1, 64;\nbar.sync 1, 64;\nret;\n"
+               "LATE:\nmov.u32 %r0, 0;\nLOOP:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p1, %r0, 1000;\n@%p1 bra LOOP;\n"
+               "bar.sync 1, 64;\nld.shared.u32 %r1, [%buffer];\n",
+               128, SIM_FAULT_RACE, "ld.shared.u32");
 }
 
 /* Two warps hand values to two others: arrive on one side, sync on the other. */
@@ -82,6 +94,10 @@ static void producers(void)
 
 static void reductions(void)
 {
+    RUNS(BEGIN "setp.ne.u32 %p0, %t, 50;\nbar.red.and.pred %p1, 0, %p0;\nbar.red.or.pred %p2, 0, !%p0;\n"
+               "selp.u32 %r9, 1, 0, %p1;\n@%p2 add.u32 %r9, %r9, 2;\n" STORE,
+         1, 96);
+    EXPECT(96, 2);
     RUNS(BEGIN "setp.lt.u32 %p0, %t, 50;\nsetp.lt.u32 %p1, %t, 500;\nsetp.gt.u32 %p2, %t, 500;\n"
                "bar.red.popc.u32 %r0, 0, %p0;\nbarrier.red.popc.aligned.u32 %r1, 1, 96, !%p0;\n"
                "bar.red.and.pred %p3, 0, %p0;\nbar.red.and.pred %p4, 0, %p1;\n"
@@ -102,6 +118,17 @@ static void divergent(void)
     EXPECT(64, i % 32 < 7 ? 2 : 1);
     SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %lane, 7;\n@%p0 bra FEW;\nbar.sync 3;\nbra END;\nFEW:\nbar.sync 3;\nEND:\n", 64,
                SIM_FAULT_DIVERGENT, "lanes 0x0000007f are here, lanes 0xffffff80 will never come");
+    /* Without .aligned it is threads that arrive: the lower halves of two warps, then the upper ones, which come when
+     * those of warp 0 have not left yet. */
+    RUNS(BEGIN INIT(
+             "1") "mad.lo.s32 %r0, %t, 4, %buffer;\nst.shared.u32 [%r0], %t;\nsetp.lt.u32 %p0, %lane, 16;\n"
+                  "@%p0 bra ONE;\n" WAIT(
+                      "L", "0",
+                      "0") "ONE:\nbarrier.sync 1, 32;\nsetp.eq.u32 %p1, %t, 32;\n"
+                           "@%p1 mbarrier.arrive.shared.b64 _, [%mb];\nmov.u32 %r9, 99;\nsetp.ge.u32 %p1, %w, 1;\n"
+                           "@%p1 bra END;\n@%p0 bra END;\nld.shared.u32 %r9, [%r0+128];\nEND:\n" STORE,
+         1, 64);
+    EXPECT(64, i / 16 == 1 ? i + 32 : 99);
     /* The others come later: that is no fault. */
     RUNS(BEGIN
          "setp.lt.u32 %p0, %lane, 7;\n@%p0 bra SKIP;\nmov.u32 %r9, 1;\nSKIP:\nmov.u32 %r9, 2;\nbar.sync 0;\n" STORE,
@@ -142,6 +169,18 @@ static void warp_sync(void)
                      "LOW:\nbar.warp.sync 0xffffffff;\nEND:\n",
                32, SIM_FAULT_DIVERGENT, "will never come");
     SIM_FAULTS(BEGIN "bar.warp.sync 0xfffffffe;\n", 32, SIM_FAULT_DIVERGENT, "name 0xfffffffe");
+    /* Those who exit are not waited for; those whom the guard keeps out may come back. */
+    RUNS(BEGIN "setp.lt.u32 %p0, %lane, 16;\n@%p0 bra LOW;\nmov.u32 %r9, 2;\n" STORE "exit;\n"
+               "LOW:\nbar.warp.sync 0xffffffff;\nmov.u32 %r9, 1;\n" STORE,
+         1, 32);
+    EXPECT(32, i < 16 ? 1 : 2);
+    RUNS(BEGIN "setp.ge.u32 %p0, %lane, 16;\n@%p0 bra HIGH;\nbar.warp.sync 0xffffffff;\nmov.u32 %r9, 1;\n" STORE
+               "HIGH:\nexit;\n",
+         1, 32);
+    RUNS(BEGIN "setp.lt.u32 %p0, %lane, 16;\nmov.u32 %r9, 4;\nLOOP:\n@%p0 bar.warp.sync 0xffffffff;\n@%p0 bra END;\n"
+               "setp.eq.u32 %p0, %w, 0;\nbra LOOP;\nEND:\n" STORE,
+         1, 32);
+    EXPECT(32, 4);
     /* Two lanes wait for a third that waits for another warp, which does not come. */
     SIM_FAULTS(BEGIN "setp.eq.u32 %p0, %w, 1;\n@%p0 exit;\nsetp.eq.u32 %p0, %lane, 5;\n@%p0 bra FIVE;\n"
                      "bar.warp.sync 0xffffffff;\nFIVE:\nbarrier.sync 1, 64;\n",
@@ -283,6 +322,13 @@ static void missing_bytes(void)
     RUNS(BEGIN INIT("63") "mov.u32 %r9, 3;\n@%p7 bra WAITS;\nmbarrier.arrive.shared.b64 _, [%mb];\nbra "
                           "END;\nWAITS:\n" WAIT("L", "0", "0") "END:\n" STORE,
          1, 64);
+    /* A warp that did not wait for the other one's phase does not know what it wrote. */
+    SIM_FAULTS(BEGIN INIT("1") "@%p7 st.shared.u32 [%buffer], 5;\n@%p7 mbarrier.arrive.shared.b64 _, [%mb];\n"
+                               "@%p7 mbarrier.arrive.shared.b64 _, [%mb];\nsetp.ne.u32 %p0, %t, 32;\n@%p0 exit;\n"
+                               "mov.u32 %r0, 0;\nLOOP:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p1, %r0, 1000;\n"
+                               "@%p1 bra LOOP;\nmbarrier.arrive.shared.b64 %rd0, [%mb];\n"
+                               "mbarrier.test_wait.shared.b64 %p2, [%mb], %rd0;\nld.shared.u32 %r1, [%buffer];\n",
+               64, SIM_FAULT_RACE, "ld.shared.u32");
     /* test_wait polls. */
     RUNS(BEGIN INIT("32") "setp.eq.u32 %p0, %w, 0;\n@!%p0 mbarrier.arrive.shared.b64 %rd0, [%mb];\n@!%p0 bra END;\n"
                           "LOOP:\nmbarrier.test_wait.parity.shared.b64 %p1, [%mb], 0;\n@!%p1 bra LOOP;\nEND:\n",
@@ -353,6 +399,12 @@ static void cluster_faults(void)
     CLUSTER_FAULTS(BEGIN "mov.u32 %r0, %cluster_ctarank;\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra ZERO;\n"
                          "barrier.cluster.arrive;\nbarrier.cluster.wait;\nZERO:\nbar.sync 1, 64;\n",
                    SIM_FAULT_DEADLOCK, "barrier.cluster, phase 0: 32 of 64 threads");
+    /* A block that exits is not waited for. */
+    SIM_CHECK(sim_test_run(BEGIN "mov.u32 %r0, %cluster_ctarank;\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra ZERO;\n"
+                                 "barrier.cluster.arrive;\nbarrier.cluster.wait;\nret;\nZERO:\nmov.u32 %r0, 0;\n"
+                                 "LOOP:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p1, %r0, 1000;\n@%p1 bra LOOP;\n",
+                           2, 32),
+              "%s", sim_tester.fault.text);
     /* The other block's barrier cannot be waited for. */
     CLUSTER_FAULTS(BEGIN
                    "@%p7 mbarrier.init.shared.b64 [%mb], 1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n"

@@ -1,6 +1,7 @@
 /* test_schedule.c - where the lanes of a warp go, whose turn it is, and how launches end: divergence, spin loops,
  * deadlocks, blocks that wait for each other, watchdog, exits.
  * Expectations: PTX ISA "bra", "brx.idx", "exit", "trap", "nanosleep", "setmaxnreg", "griddepcontrol". */
+#include "../ptx/ptx.h"
 #include "sim_test.h"
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,8 @@ static void tables(void)
                              "END:\n" STORE;
     RUNS(body, 1, 32);
     EXPECT(32, (i & 3) == 3 ? 7 : 10 + (i & 3));
+    SIM_CHECK(sim_tester.counters.warp_instructions == 5 + 6 + 6 + 2, "%u warp instructions",
+              (unsigned)sim_tester.counters.warp_instructions);
     SIM_FAULTS(BEGIN "ts: .branchtargets L0, L1;\nmov.u32 %r0, 2;\nbrx.idx %r0, ts;\nL0:\nL1:\nret;\n", 32,
                SIM_FAULT_INSTRUCTION, "index 2 of 2");
 }
@@ -156,6 +159,25 @@ static void flags(void)
             "LAST:\nmov.u32 %%r9, 77;\nst.volatile.global.u32 [g+8192], %%r9;\nEND:\n",
             BEGIN, waits[way]);
         RUNS(body, 1, 128);
+    }
+}
+
+/* Lane 0 spins on a word of shared memory that its neighbours write behind it: by plain loads, and with a yield, which
+ * gives the turn away at once. */
+static void neighbours(void)
+{
+    const char *const waits[] = {"", "nanosleep.u32 100;\n"};
+    sim_tester.options.no_races = true;
+    for (int way = 0; way < 2; way++) {
+        char body[1024];
+        snprintf(
+            body, sizeof body,
+            "%s.shared .b32 flag;\nsetp.eq.u32 %%p0, %%lane, 0;\n@%%p0 st.shared.u32 [flag], 0;\n@!%%p0 bra OTHERS;\n"
+            "LOOP:\n%sld.shared.u32 %%r0, [flag];\nsetp.eq.u32 %%p1, %%r0, 0;\n@%%p1 bra LOOP;\nret;\n"
+            "OTHERS:\nmov.u32 %%r1, 1;\nst.shared.u32 [flag], %%r1;\n",
+            BEGIN, waits[way]);
+        sim_tester.options.max_instructions = way ? 100 : 100000;
+        RUNS(body, 1, 32);
     }
 }
 
@@ -238,6 +260,53 @@ static void hints(void)
     SIM_REFUSED("setmaxnreg.dec.sync.aligned.u32 41;", "multiple of 8");
 }
 
+/* --- special registers --- */
+
+static const char shape_text[] =
+    ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry shape(.param .u64 g)\n{\n"
+    ".reg .b32 %r<32>;\n.reg .b64 %rd<3>;\nld.param.u64 %rd0, [g];\n"
+    "mov.u32 %r0, %tid.x;\nmov.u32 %r1, %tid.y;\nmov.u32 %r2, %tid.z;\n"
+    "mov.u32 %r3, %ctaid.x;\nmov.u32 %r4, %ctaid.y;\nmov.u32 %r5, %ctaid.z;\n"
+    "mov.u32 %r6, %clusterid.x;\nmov.u32 %r7, %clusterid.y;\nmov.u32 %r8, %cluster_ctaid.x;\n"
+    "mov.u32 %r9, %cluster_ctaid.y;\nmov.u32 %r10, %cluster_ctarank;\nmov.u32 %r11, %warpid;\n"
+    "mov.u32 %r12, %nwarpid;\nmov.u32 %r13, %lanemask_lt;\nmov.u32 %r14, %lanemask_ge;\nmov.u32 %r15, %ntid.z;\n"
+    "mov.u32 %r16, %nctaid.y;\nmov.u32 %r17, %laneid;\n"
+    /* the thread in the grid: blocks in the order of ctaid, threads in that of tid */
+    "mad.lo.s32 %r20, %r5, 4, %r4;\nmad.lo.s32 %r20, %r20, 4, %r3;\n"
+    "mad.lo.s32 %r21, %r2, 3, %r1;\nmad.lo.s32 %r21, %r21, 5, %r0;\nmad.lo.s32 %r20, %r20, 60, %r21;\n"
+    "mad.wide.u32 %rd1, %r20, 80, %rd0;\n"
+    "st.global.v4.u32 [%rd1], {%r0, %r1, %r2, %r3};\nst.global.v4.u32 [%rd1+16], {%r4, %r5, %r6, %r7};\n"
+    "st.global.v4.u32 [%rd1+32], {%r8, %r9, %r10, %r11};\nst.global.v4.u32 [%rd1+48], {%r12, %r13, %r14, %r15};\n"
+    "st.global.v2.u32 [%rd1+64], {%r16, %r17};\nret;\n}\n";
+
+/* A grid of 4x4x2 blocks in clusters of 2x2x1, blocks of 5x3x4 threads. */
+static void shapes(void)
+{
+    enum { BLOCKS = 32, THREADS = 60, WORDS = 20 };
+    static uint32_t seen[BLOCKS * THREADS][WORDS];
+    char error[1024];
+    uint64_t start = (uintptr_t)seen;
+    sim_range range = {start, start + sizeof seen, false};
+    ptx_module *module = ptx_module_load(shape_text, sizeof shape_text - 1, error, sizeof error);
+    SIM_CHECK(module, "%s", error);
+    sim_launch launch = {.function = module ? ptx_module_entry(module, "shape") : NULL,
+                         .grid = {4, 4, 2},
+                         .block = {5, 3, 4},
+                         .cluster = {2, 2, 1},
+                         .params = (const uint8_t *)&start,
+                         .ranges = &range,
+                         .range_count = 1};
+    sim_fault fault = {0};
+    SIM_CHECK(module && sim_launch_run(&launch, NULL, &fault), "%s", fault.text);
+    for (uint32_t i = 0; i < BLOCKS * THREADS; i++) {
+        uint32_t t = i % THREADS, b = i / THREADS, x = b % 4, y = b / 4 % 4, below = (UINT32_C(1) << t % 32) - 1;
+        const uint32_t want[] = {t % 5, t / 5 % 3,         t / 15, x, y,     b / 16, x / 2, y / 2, x % 2,
+                                 y % 2, x % 2 + y % 2 * 2, t / 32, 2, below, ~below, 4,     4,     t % 32};
+        SIM_CHECK(memcmp(seen[i], want, sizeof want) == 0, "thread %u of block %u sees other numbers", t, b);
+    }
+    ptx_module_free(module);
+}
+
 /* --- many threads and many blocks --- */
 
 /* A grid's result, counters included, does not depend on the number of workers. */
@@ -282,7 +351,8 @@ int main(int argc, char **argv)
         {"breaks", breaks},         {"tables", tables},
         {"uniform", uniform},       {"exits", exits},
         {"undefined", undefined},   {"locks", locks},
-        {"flags", flags},           {"blocks_wait", blocks_wait},
+        {"flags", flags},           {"neighbours", neighbours},
+        {"shapes", shapes},         {"blocks_wait", blocks_wait},
         {"endless", endless},       {"seeded", seeded},
         {"clocks", clocks},         {"hints", hints},
         {"workers", workers},       {"tiny_blocks", tiny_blocks},
