@@ -134,6 +134,15 @@ static bool is_broadcast(uint32_t mask, sim_block *const *owner, const uint32_t 
     return same;
 }
 
+static bool is_row(uint32_t mask, sim_block *const *owner, const uint32_t *offset, uint32_t size)
+{
+    bool row = mask == ~0u && size >= 4;
+    for (uint32_t lane = 0; row && lane < PTX_LANES; lane++) {
+        row = owner[lane] == owner[0] && offset[lane] == offset[0] + lane * size;
+    }
+    return row;
+}
+
 sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
                        const uint32_t *offset, uint32_t size, sim_access access)
 {
@@ -143,7 +152,9 @@ sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_
     actor_view v = view_of_warp(warp, insn, access);
     uint32_t lane = 0, at = 0;
     uint64_t other;
-    if (is_broadcast(mask, owner, offset, v.class)) {
+    if (is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
+        other = 0;
+    } else if (is_broadcast(mask, owner, offset, v.class)) {
         lane = (uint32_t)__builtin_ctz(mask);
         other = shadow_step(&v, owner[lane]->shadow, TOUCH, SEVERAL_LANES, offset[lane], size, &at);
     } else if (v.class == WEAK_WRITE) { /* the lanes of one store don't race with each other */

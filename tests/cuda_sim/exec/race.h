@@ -56,15 +56,15 @@ typedef struct race_place {
 } race_place;
 
 /* What happened to a word, or to a byte of a split word: the last weak write, and what has touched it since then and
- * doesn't conflict with each other: reads, strong accesses. `more`: a chunk with further ones. */
-enum { CELL_STAMPS = 3, CHUNK_STAMPS = 7 };
+ * doesn't conflict with each other: reads, strong accesses. `more`: a list of chunks with further ones. */
+enum { CELL_STAMPS = 2, CHUNK_STAMPS = 7 };
 typedef struct race_cell {
     uint64_t write, since[CELL_STAMPS];
     uint32_t more;
 } race_cell;
 typedef struct race_chunk {
     uint64_t since[CHUNK_STAMPS];
-    uint32_t next;
+    uint32_t next, users; /* users: cells whose `more` it is; of the first chunk of a list */
 } race_chunk;
 
 typedef struct sim_race {

@@ -88,15 +88,19 @@ static race_cell *bytes_of(sim_race *race, const race_cell *cell)
     return race->split[(uint32_t)cell->write];
 }
 
-static void free_chunks(sim_race *race, race_cell *cell)
+/* --- lists of chunks: cells that were touched together share one, and change it by a copy --- */
+
+static void leave_list(sim_race *race, uint32_t list, uint32_t users)
 {
-    while (cell->more) {
-        race_chunk *chunk = &race->chunk[cell->more];
-        uint32_t next = chunk->next;
-        chunk->next = race->free_chunk;
-        race->free_chunk = cell->more;
-        cell->more = next;
+    if (!list || (race->chunk[list].users -= users) > 0) {
+        return;
     }
+    uint32_t last = list;
+    while (race->chunk[last].next) {
+        last = race->chunk[last].next;
+    }
+    race->chunk[last].next = race->free_chunk;
+    race->free_chunk = list;
 }
 
 static uint32_t new_chunk(sim_race *race)
@@ -121,6 +125,38 @@ static uint32_t new_chunk(sim_race *race)
     return at;
 }
 
+/* `list` for its `users` alone. 0: out of memory (or it was 0). */
+static uint32_t own_list(sim_race *race, uint32_t list, uint32_t users)
+{
+    if (!list || race->chunk[list].users == users) {
+        return list;
+    }
+    uint32_t copy = 0;
+    for (uint32_t from = list; from; from = race->chunk[from].next) {
+        uint32_t at = new_chunk(race);
+        if (!at) {
+            return 0;
+        }
+        race->chunk[at] = race->chunk[from];
+        race->chunk[at].next = copy;
+        copy = at;
+    }
+    race->chunk[list].users -= users;
+    race->chunk[copy].users = users;
+    return copy;
+}
+
+/* A new chunk before the others. */
+static uint32_t lengthen_list(sim_race *race, uint32_t list, uint32_t users)
+{
+    uint32_t at = new_chunk(race);
+    if (at) {
+        race->chunk[at].next = list;
+        race->chunk[at].users = users;
+    }
+    return at;
+}
+
 static bool split_word(sim_race *race, race_cell *cell)
 {
     uint32_t at;
@@ -141,18 +177,12 @@ static bool split_word(sim_race *race, race_cell *cell)
         }
         at = race->splits++;
     }
-    race_cell *bytes = race->split[at];
     for (uint32_t b = 0; b < 4; b++) {
-        bytes[b] = *cell;
-        bytes[b].more = 0;
-        for (uint32_t from = cell->more; from; from = race->chunk[from].next) {
-            uint32_t copy = new_chunk(race);
-            memcpy(race->chunk[copy].since, race->chunk[from].since, sizeof race->chunk[copy].since);
-            race->chunk[copy].next = bytes[b].more;
-            bytes[b].more = copy;
-        }
+        race->split[at][b] = *cell;
     }
-    free_chunks(race, cell);
+    if (cell->more) {
+        race->chunk[cell->more].users += 3;
+    }
     *cell = (race_cell){.write = (uint64_t)SPLIT_ACTOR << ACTOR_SHIFT | at};
     return true;
 }
@@ -162,7 +192,7 @@ static void join_word(sim_race *race, race_cell *cell)
 {
     uint32_t at = (uint32_t)cell->write;
     for (uint32_t b = 0; b < 4; b++) {
-        free_chunks(race, &race->split[at][b]);
+        leave_list(race, race->split[at][b].more, 1);
     }
     race->free_splits[race->free_split_count++] = at;
     *cell = (race_cell){0};
@@ -196,9 +226,8 @@ static inline void set_write(sim_race *race, race_cell *cell, uint64_t stamp, ui
     bool same = without_lane(cell->write) == stamp && stamp_lane(cell->write) != lane; /* of this instruction */
     cell->write = with_lane(stamp, same ? SEVERAL_LANES : lane);
     memset(cell->since, 0, sizeof cell->since);
-    if (cell->more) {
-        free_chunks(race, cell);
-    }
+    leave_list(race, cell->more, 1);
+    cell->more = 0;
 }
 
 /* Looks through `count` stamps: those that `stamp` stands for go; returns a free place or `place`. */
@@ -229,18 +258,15 @@ static inline void add_since(const actor_view *v, race_cell *cell, uint32_t lane
 {
     uint64_t stamp = with_lane(v->stamp, lane);
     uint64_t *place = make_room(v, cell->since, CELL_STAMPS, &stamp, NULL);
-    uint32_t *link = &cell->more;
-    while (*link) {
-        race_chunk *chunk = &v->race->chunk[*link];
-        place = make_room(v, chunk->since, CHUNK_STAMPS, &stamp, place);
-        link = &chunk->next;
+    cell->more = own_list(v->race, cell->more, 1);
+    for (uint32_t at = cell->more; at; at = v->race->chunk[at].next) {
+        place = make_room(v, v->race->chunk[at].since, CHUNK_STAMPS, &stamp, place);
     }
     if (!place) {
-        uint32_t at = new_chunk(v->race); /* moves the chunks: link may point into them */
+        uint32_t at = lengthen_list(v->race, cell->more, 1);
         if (!at) {
             return;
         }
-        v->race->chunk[at].next = cell->more;
         cell->more = at;
         place = v->race->chunk[at].since;
     }
@@ -294,7 +320,7 @@ static uint64_t word_step(const actor_view *v, race_cell *cell, uint32_t lane, r
 /* --- runs of words --- */
 
 /* `count` words from `first` on, word i by lane `lane` + (i >> shift); by one lane: shift ONE_LANE. */
-enum { ONE_LANE = 31, RUN = 32 };
+enum { ONE_LANE = 31, RUN = 32, ANY_LANE = SEVERAL_LANES + 1 }; /* what ANY_LANE knows, all lanes do */
 typedef struct words {
     uint32_t first, count, lane, shift;
 } words;
@@ -324,38 +350,50 @@ static inline bool have_lanes(const uint64_t *stamps, const words *w)
 static inline bool are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
 {
     uint64_t stamp = without_lane(stamps[0]);
-    /* No lane has the number SEVERAL_LANES + 1: known to it is known to all. */
-    if (is_known(v, stamp, SEVERAL_LANES + 1, fenced)) {
+    if (is_known(v, stamp, ANY_LANE, fenced)) {
         return true;
     }
     return w->lane < SEVERAL_LANES && is_known(v, with_lane(stamp, w->lane), w->lane, fenced) && have_lanes(stamps, w);
 }
 
-static inline bool have_more(const struct sim_shadow *shadow, const words *w)
+/* The list that all share. */
+static inline bool have_one_list(const uint32_t *more, const words *w)
 {
-    uint32_t more = 0;
+    uint32_t odd = 0;
     for (uint32_t i = 0; i < w->count; i++) {
-        more |= shadow->more[w->first + i];
+        odd |= more[i] ^ more[0];
     }
-    return more != 0;
+    return odd == 0;
 }
 
-/* Everything in these words is alike, known, or no matter. false: perhaps not. */
-static inline bool run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+static inline bool stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
 {
-    const uint64_t *write = shadow->write + w->first;
-    if (have_more(shadow, w) || !are_alike(write, w) || (write[0] && !are_known(v, write, w, v->proxy))) {
-        return false;
-    }
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        const uint64_t *since = shadow->since[k] + w->first;
-        access_class earlier = stamp_class(since[0]);
-        if (!are_alike(since, w) || (since[0] && conflicts(earlier, v->class) &&
-                                     !are_known(v, since, w, v->proxy && earlier >= STRONG_WRITE))) {
-            return false;
+    access_class earlier = stamp_class(stamps[0]);
+    return are_alike(stamps, w) && (!stamps[0] || !conflicts(earlier, v->class) ||
+                                    are_known(v, stamps, w, v->proxy && earlier >= STRONG_WRITE));
+}
+
+/* The stamps of a list are those of all words. */
+static bool list_is_clear(const actor_view *v, uint32_t list, const words *w)
+{
+    uint32_t lane = w->shift == ONE_LANE ? w->lane : ANY_LANE;
+    for (uint32_t at = list; at; at = v->race->chunk[at].next) {
+        for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
+            if (races_with(v, v->race->chunk[at].since[k], lane)) {
+                return false;
+            }
         }
     }
     return true;
+}
+
+/* Everything in these words is alike, and known or no matter. false: perhaps not. */
+static inline bool run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+{
+    const uint32_t *more = shadow->more + w->first;
+    return stamps_are_clear(v, shadow->write + w->first, w) && stamps_are_clear(v, shadow->since[0] + w->first, w) &&
+           stamps_are_clear(v, shadow->since[1] + w->first, w) && have_one_list(more, w) &&
+           (!more[0] || list_is_clear(v, more[0], w));
 }
 
 static inline void put_stamps(const actor_view *v, uint64_t *stamps, const words *w)
@@ -369,8 +407,9 @@ static inline void put_stamps(const actor_view *v, uint64_t *stamps, const words
 static inline bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
     uint64_t *write = shadow->write + w->first;
+    uint32_t *more = shadow->more + w->first;
     bool now = ((write[0] ^ v->stamp) & ACTOR_AND_TIME) == 0; /* perhaps by another lane of this instruction */
-    if (have_more(shadow, w) || !are_alike(write, w) || stamp_actor(write[0]) == SPLIT_ACTOR ||
+    if (!have_one_list(more, w) || !are_alike(write, w) || stamp_actor(write[0]) == SPLIT_ACTOR ||
         (now && !have_lanes(write, w))) {
         return false;
     }
@@ -378,30 +417,62 @@ static inline bool run_write(const actor_view *v, struct sim_shadow *shadow, con
     for (uint32_t k = 0; k < CELL_STAMPS; k++) {
         memset(shadow->since[k] + w->first, 0, w->count * sizeof *write);
     }
+    if (more[0]) {
+        leave_list(v->race, more[0], w->count);
+        memset(more, 0, w->count * sizeof *more);
+    }
     return true;
 }
 
-/* A clear run is touched: a stamp that this one stands for makes room, or there is room. */
+/* A place in the list of one lane's words: a free one, else that of a stamp that the new one stands for. */
+static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, const words *w)
+{
+    uint32_t *more = shadow->more + w->first, list = own_list(v->race, more[0], w->count);
+    uint64_t *place = NULL;
+    for (uint32_t at = list; at; at = v->race->chunk[at].next) {
+        for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
+            uint64_t *since = &v->race->chunk[at].since[k];
+            place = !*since && !place ? since : place;
+        }
+    }
+    for (uint32_t at = list; at && !place; at = v->race->chunk[at].next) {
+        for (uint32_t k = 0; k < CHUNK_STAMPS && !place; k++) {
+            uint64_t *since = &v->race->chunk[at].since[k];
+            bool old = stands_for(v->class, stamp_class(*since)) && is_known(v, *since, w->lane, false);
+            place = old ? since : NULL;
+        }
+    }
+    if (!place) {
+        list = lengthen_list(v->race, list, w->count);
+        place = list ? v->race->chunk[list].since : NULL;
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        more[i] = list;
+    }
+    return place;
+}
+
+/* A clear run is touched. */
 static inline bool run_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
     uint64_t *room = NULL;
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
+    for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
         uint64_t *since = shadow->since[k] + w->first;
-        if (since[0] && stands_for(v->class, stamp_class(since[0]))) {
-            if (are_known(v, since, w, false)) {
-                room = since;
-                break;
-            }
-            if (stamp_actor(since[0]) == v->self) {
-                return false; /* other lanes of this warp: word by word */
-            }
-        }
-        room = !since[0] && !room ? since : room;
+        room = since[0] ? NULL : since;
+    }
+    for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
+        uint64_t *since = shadow->since[k] + w->first;
+        room = stands_for(v->class, stamp_class(since[0])) && are_known(v, since, w, false) ? since : NULL;
     }
     if (room) {
         put_stamps(v, room, w);
+        return true;
     }
-    return room != NULL;
+    uint64_t *place = w->shift == ONE_LANE ? place_in_list(v, shadow, w) : NULL;
+    if (place) {
+        *place = with_lane(v->stamp, w->lane);
+    }
+    return place != NULL;
 }
 
 static inline bool run_step(const actor_view *v, struct sim_shadow *shadow, const words *w, race_step step)
@@ -421,7 +492,7 @@ static inline bool run_step(const actor_view *v, struct sim_shadow *shadow, cons
 static race_cell load_cell(const struct sim_shadow *shadow, uint32_t word)
 {
     return (race_cell){.write = shadow->write[word],
-                       .since = {shadow->since[0][word], shadow->since[1][word], shadow->since[2][word]},
+                       .since = {shadow->since[0][word], shadow->since[1][word]},
                        .more = shadow->more[word]};
 }
 
@@ -434,31 +505,50 @@ static void store_cell(struct sim_shadow *shadow, uint32_t word, const race_cell
     shadow->more[word] = cell->more;
 }
 
-uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
-                     uint32_t size, uint32_t *at)
+/* One word, or its bytes up to `end`. */
+static uint64_t word_at(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t *at,
+                        uint32_t end)
 {
-    for (uint32_t end = offset + size; offset < end;) {
-        words w = {.first = offset / 4, .lane = lane, .shift = ONE_LANE};
-        uint32_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;
-        w.count = whole >= RUN ? RUN : 4;
-        if (whole >= 4 && run_step(v, shadow, &w, step)) {
-            offset += 4 * w.count;
-            continue;
-        }
-        /* A run that isn't alike is taken word by word, so that it is not tried over and over. */
-        for (uint32_t n = whole >= 4 ? w.count : 1; n; n--) {
-            uint32_t next = (offset & ~3u) + 4;
-            race_cell cell = load_cell(shadow, offset / 4);
-            *at = offset;
-            uint64_t other = word_step(v, &cell, lane, step, at, next < end ? next : end);
-            store_cell(shadow, offset / 4, &cell);
-            if (other) {
-                return other;
-            }
-            offset = next;
+    uint32_t word = *at / 4, next = 4 * word + 4;
+    race_cell cell = load_cell(shadow, word);
+    uint64_t other = word_step(v, &cell, lane, step, at, next < end ? next : end);
+    store_cell(shadow, word, &cell);
+    return other;
+}
+
+/* `count` words from *at on, if need be in parts. */
+static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t *at,
+                         uint32_t count)
+{
+    words w = {.first = *at / 4, .count = count, .lane = lane, .shift = ONE_LANE};
+    if (count > 1 && run_step(v, shadow, &w, step)) {
+        return 0;
+    }
+    uint32_t part = count > 8 ? 8 : count > 4 ? 4 : 1, end = *at + 4 * count;
+    for (uint32_t next = *at; next < end; next += 4 * part) {
+        uint32_t rest = (end - next) / 4;
+        *at = next;
+        uint64_t other = part == 1 ? word_at(v, shadow, step, lane, at, end)
+                                   : words_at(v, shadow, step, lane, at, rest < part ? rest : part);
+        if (other) {
+            return other;
         }
     }
     return 0;
+}
+
+uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
+                     uint32_t size, uint32_t *at)
+{
+    uint64_t other = 0;
+    for (uint32_t end = offset + size, next; offset < end && !other; offset = next) {
+        uint32_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;
+        whole = whole < RUN ? whole : RUN;
+        next = whole ? offset + 4 * whole : (offset & ~3u) + 4;
+        *at = offset;
+        other = whole > 1 ? words_at(v, shadow, step, lane, at, whole) : word_at(v, shadow, step, lane, at, end);
+    }
+    return other;
 }
 
 bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size)
