@@ -120,11 +120,13 @@ static void divergent(void)
                SIM_FAULT_DIVERGENT, "lanes 0x0000007f are here, lanes 0xffffff80 will never come");
     /* Without .aligned it is threads that arrive: the lower halves of two warps, then the upper ones, which come when
      * those of warp 0 have not left yet. */
+    sm_90();
     RUNS(BEGIN INIT(
-             "1") "mad.lo.s32 %r0, %t, 4, %buffer;\nst.shared.u32 [%r0], %t;\nsetp.lt.u32 %p0, %lane, 16;\n"
-                  "@%p0 bra ONE;\n" WAIT(
+             "1") "mad.lo.s32 %r0, %t, 4, %buffer;\nsetp.lt.u32 %p0, %lane, 16;\n@%p0 bra ONE;\n"
+                  "st.shared.u32 [%r0], 7;\n" WAIT(
                       "L", "0",
-                      "0") "ONE:\nbarrier.sync 1, 32;\nsetp.eq.u32 %p1, %t, 32;\n"
+                      "0") "st.shared.u32 [%r0], %t;\n"
+                           "ONE:\nbarrier.sync 1, 32;\nsetp.eq.u32 %p1, %t, 32;\n"
                            "@%p1 mbarrier.arrive.shared.b64 _, [%mb];\nmov.u32 %r9, 99;\nsetp.ge.u32 %p1, %w, 1;\n"
                            "@%p1 bra END;\n@%p0 bra END;\nld.shared.u32 %r9, [%r0+128];\nEND:\n" STORE,
          1, 64);
