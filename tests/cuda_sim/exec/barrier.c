@@ -78,14 +78,14 @@ void sim_barriers_end(sim_block *block)
 
 /* --- named barriers --- */
 
-/* A warp of which all lanes are here counts as a whole one, however many threads it has. */
+/* A warp arrives when all its threads that have not exited are here, and counts as a whole one, however many threads
+ * it has (PTX ISA "bar, barrier"). */
 static uint32_t arrived_threads(const sim_block *block, const sim_named_barrier *barrier)
 {
     uint32_t threads = 0;
     for (uint32_t w = 0; w < block->warp_count; w++) {
         uint32_t lanes = barrier->arrived[w];
-        bool whole = lanes && !(block->warp[w].live & ~lanes);
-        threads += whole ? PTX_LANES : (uint32_t)__builtin_popcount(lanes);
+        threads += lanes && !(block->warp[w].live & ~lanes) ? PTX_LANES : 0;
     }
     return threads;
 }
@@ -308,8 +308,9 @@ static void explain_named(const sim_warp *warp, const ptx_insn *insn, uint32_t m
     uint32_t id = sim_u32(warp, insn->a)[__builtin_ctz(mask)];
     if (id < SIM_BARRIERS) {
         const sim_named_barrier *barrier = &warp->block->barriers->named[id];
-        snprintf(text, size, "barrier %u: %u of %u threads", id, arrived_threads(warp->block, barrier),
-                 wanted_threads(warp->block, barrier));
+        bool whole = !(warp->live & ~barrier->arrived[warp->id]);
+        snprintf(text, size, "barrier %u: %u of %u threads%s", id, arrived_threads(warp->block, barrier),
+                 wanted_threads(warp->block, barrier), whole ? "" : ", and a part of this warp");
     }
 }
 

@@ -118,19 +118,17 @@ static void divergent(void)
     EXPECT(64, i % 32 < 7 ? 2 : 1);
     SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %lane, 7;\n@%p0 bra FEW;\nbar.sync 3;\nbra END;\nFEW:\nbar.sync 3;\nEND:\n", 64,
                SIM_FAULT_DIVERGENT, "lanes 0x0000007f are here, lanes 0xffffff80 will never come");
-    /* Without .aligned it is threads that arrive: the lower halves of two warps, then the upper ones, which come when
-     * those of warp 0 have not left yet. */
-    sm_90();
-    RUNS(BEGIN INIT(
-             "1") "mad.lo.s32 %r0, %t, 4, %buffer;\nsetp.lt.u32 %p0, %lane, 16;\n@%p0 bra ONE;\n"
-                  "st.shared.u32 [%r0], 7;\n" WAIT(
-                      "L", "0",
-                      "0") "st.shared.u32 [%r0], %t;\n"
-                           "ONE:\nbarrier.sync 1, 32;\nsetp.eq.u32 %p1, %t, 32;\n"
-                           "@%p1 mbarrier.arrive.shared.b64 _, [%mb];\nmov.u32 %r9, 99;\nsetp.ge.u32 %p1, %w, 1;\n"
-                           "@%p1 bra END;\n@%p0 bra END;\nld.shared.u32 %r9, [%r0+128];\nEND:\n" STORE,
+    /* A warp arrives when all of it is there: two halves of warps are none. */
+    SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %lane, 16;\n@%p0 bra FEW;\nbarrier.sync 2, 32;\nFEW:\nbarrier.sync 1, 32;\n", 64,
+               SIM_FAULT_DEADLOCK, "barrier 1: 0 of 32 threads, and a part of this warp");
+    /* The upper half of warp 0 comes to the second barrier where the lower half has not left the first one. */
+    RUNS(BEGIN "mov.u32 %r1, 0;\nsetp.lt.u32 %p0, %lane, 16;\nsetp.eq.u32 %p1, %w, 0;\n@!%p1 bra ONE;\n@%p0 bra LOW;\n"
+               "barrier.sync 1;\nLOW:\nbarrier.sync 1;\n@!%p0 bra END;\nadd.u32 %r1, %r1, 1;\n"
+               "setp.lt.u32 %p2, %r1, 2;\n@%p2 bra LOW;\nbra END;\n"
+               "ONE:\nbarrier.sync 1;\nst.shared.u32 [%buffer], 2;\nbarrier.sync 1;\n"
+               "END:\nld.shared.u32 %r9, [%buffer];\n" STORE,
          1, 64);
-    EXPECT(64, i / 16 == 1 ? i + 32 : 99);
+    EXPECT(64, 2);
     /* The others come later: that is no fault. */
     RUNS(BEGIN
          "setp.lt.u32 %p0, %lane, 7;\n@%p0 bra SKIP;\nmov.u32 %r9, 1;\nSKIP:\nmov.u32 %r9, 2;\nbar.sync 0;\n" STORE,
