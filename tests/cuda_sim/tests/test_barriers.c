@@ -123,10 +123,11 @@ static void divergent(void)
                SIM_FAULT_DEADLOCK, "barrier 1: 0 of 32 threads, and a part of this warp");
     /* The upper half of warp 0 comes to the second barrier where the lower half has not left the first one. */
     RUNS(BEGIN "mov.u32 %r1, 0;\nsetp.lt.u32 %p0, %lane, 16;\nsetp.eq.u32 %p1, %w, 0;\n@!%p1 bra ONE;\n@%p0 bra LOW;\n"
-               "barrier.sync 1;\nLOW:\nbarrier.sync 1;\n@!%p0 bra END;\nadd.u32 %r1, %r1, 1;\n"
+               "barrier.sync 1;\nLOW:\nbarrier.sync 1;\n@!%p0 ld.shared.u32 %r9, [%buffer];\n@!%p0 bra STORE;\nadd.u32 "
+               "%r1, %r1, 1;\n"
                "setp.lt.u32 %p2, %r1, 2;\n@%p2 bra LOW;\nbra END;\n"
                "ONE:\nbarrier.sync 1;\nst.shared.u32 [%buffer], 2;\nbarrier.sync 1;\n"
-               "END:\nld.shared.u32 %r9, [%buffer];\n" STORE,
+               "END:\nld.shared.u32 %r9, [%buffer];\nSTORE:\n" STORE,
          1, 64);
     EXPECT(64, 2);
     /* The others come later: that is no fault. */
