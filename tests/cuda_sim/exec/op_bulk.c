@@ -465,6 +465,16 @@ static bool bind_reduced_type(ptx_bind *b, form *f)
     return true;
 }
 
+static bool bind_mode(ptx_bind *b, const form *f)
+{
+    static const char *const others[] = {"tile::gather4",  "tile::scatter4", "im2col", "im2col::w",
+                                         "im2col::w::128", "im2col_no_offs", NULL};
+    if (f->rank && !bind_take(b, "tile") && bind_choice(b, others) >= 0) { /* .tile is the default */
+        return bind_fail(b, "im2col, gather4 and scatter4 are not supported");
+    }
+    return true;
+}
+
 /* Plain: way, completion, hint, reduction and type; tensor: way, reduction, mode, completion, hint. */
 static bool bind_forms(ptx_bind *b, form *f, bool reduces)
 {
@@ -474,10 +484,7 @@ static bool bind_forms(ptx_bind *b, form *f, bool reduces)
     if (reduces && f->way == LOAD) {
         return bind_fail(b, "no reduction from global to shared memory");
     }
-    if (f->rank) {
-        bind_take(b, "tile"); /* the default; im2col and gather are refused by what follows */
-    }
-    if (!bind_completion(b, f)) {
+    if (!bind_mode(b, f) || !bind_completion(b, f)) {
         return false;
     }
     bool hint = bind_take(b, "L2::cache_hint");
@@ -496,8 +503,8 @@ static bool bind_prefetch(ptx_bind *b, form *f)
     if (!bind_take(b, "L2") || !bind_take(b, "global")) {
         return bind_fail(b, ".L2.global expected");
     }
-    if (f->rank) {
-        bind_take(b, "tile");
+    if (!bind_mode(b, f)) {
+        return false;
     }
     bool hint = bind_take(b, "L2::cache_hint");
     return bind_end(b) && bind_places(b, f, hint);

@@ -146,6 +146,28 @@ static void timing(void)
     }
 }
 
+/* 32 lanes of 16 bytes are 16 sectors. In a row they meet no bank twice; 128 bytes apart, a quarter warp takes 8
+ * rounds. */
+static void counted(void)
+{
+    prepare(0, 0);
+    bool good = sim_test_run(BEGIN "cp.async.cg.shared.global [%row], [%from], 16;\n" WAITED, 1, THREADS);
+    sim_counters row = sim_tester.counters;
+    SIM_CHECK(good, "%s", sim_tester.fault.text);
+    /* ld.global of the number reads 4 bytes a lane of one sector; st.shared writes each row first. */
+    SIM_CHECK(row.async_copies == 1 && row.global_read_bytes == BYTES + 4 * THREADS && row.global_read_sectors == 17,
+              "%llu copies, %llu bytes, %llu sectors", (unsigned long long)row.async_copies,
+              (unsigned long long)row.global_read_bytes, (unsigned long long)row.global_read_sectors);
+    SIM_CHECK(row.shared_write_bytes == 2 * BYTES && row.shared_conflicts == 0, "%llu bytes, %llu conflicts",
+              (unsigned long long)row.shared_write_bytes, (unsigned long long)row.shared_conflicts);
+    good = sim_test_run(".reg .b32 %to, %r0;\n.reg .b64 %from;\n.shared .align 128 .b8 buffer[4096];\n"
+                        "mov.u32 %r0, buffer;\nmad.lo.u32 %to, %n, 128, %r0;\nmad.wide.u32 %from, %n, 16, g;\n"
+                        "cp.async.cg.shared.global [%to], [%from], 16;\ncp.async.wait_all;\n",
+                        1, THREADS);
+    SIM_CHECK(good && sim_tester.counters.shared_conflicts == 4 * 7, "%llu conflicts: %s",
+              (unsigned long long)sim_tester.counters.shared_conflicts, sim_tester.fault.text);
+}
+
 static void arrival_of_copies(void)
 {
 #define INIT(count)                                                                                                    \
@@ -184,8 +206,12 @@ static void misuse_of_copies(void)
 
 int main(int argc, char **argv)
 {
-    static const sim_group groups[] = {
-        {"sizes", sizes},   {"fills_with_zeros", fills_with_zeros},   {"groups_of_copies", groups_of_copies},
-        {"timing", timing}, {"arrival_of_copies", arrival_of_copies}, {"misuse_of_copies", misuse_of_copies}};
+    static const sim_group groups[] = {{"sizes", sizes},
+                                       {"fills_with_zeros", fills_with_zeros},
+                                       {"groups_of_copies", groups_of_copies},
+                                       {"timing", timing},
+                                       {"counted", counted},
+                                       {"arrival_of_copies", arrival_of_copies},
+                                       {"misuse_of_copies", misuse_of_copies}};
     return SIM_MAIN("async", groups);
 }

@@ -399,7 +399,7 @@ static void misuse(void)
                THREADS, SIM_FAULT_RACE, "");
     SIM_REFUSED(BEGIN "cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
                       "[%buffer], [%map, {%c0, %c1}], [%barrier];\n",
-                "complete_tx");
+                "im2col");
     SIM_REFUSED(BEGIN "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                       "[%buffer], [%map, {%c0, %c1}], [%barrier];\n",
                 "3 coordinates");
