@@ -339,6 +339,8 @@ void sim_barrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t ma
         sim_mbarrier_explain(warp, insn, mask, text, size);
     } else if (strstr(insn->text, "cluster")) {
         explain_cluster(warp, text, size);
+    } else if (strcmp(insn->mnemonic, "wgmma") == 0) {
+        snprintf(text, size, "another warp of the warpgroup has not committed that group");
     } else if (strncmp(insn->mnemonic, "bar", 3) == 0) {
         explain_named(warp, insn, mask, text, size);
     }

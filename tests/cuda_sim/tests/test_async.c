@@ -204,6 +204,20 @@ static void misuse_of_copies(void)
     REFUSED("cp.async.bulk.wait_group 0, 1;\n", "");
 }
 
+/* A group of wgmma is one of the whole warpgroup. */
+static void warpgroups(void)
+{
+    prepare(0, 0);
+    SIM_FAULTS(".reg .pred %p;\nsetp.lt.u32 %p, %n, 32;\n@!%p bra done;\nwgmma.commit_group.sync.aligned;\n"
+               "wgmma.wait_group.sync.aligned 0;\ndone:\n",
+               128, SIM_FAULT_DEADLOCK, "another warp of the warpgroup");
+    bool good =
+        sim_test_run(".reg .pred %p;\nsetp.lt.u32 %p, %n, 32;\nwgmma.commit_group.sync.aligned;\n@!%p bra done;\n"
+                     "wgmma.wait_group.sync.aligned 0;\ndone:\n",
+                     1, 128);
+    SIM_CHECK(good, "%s", sim_tester.fault.text);
+}
+
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {{"sizes", sizes},
@@ -212,6 +226,7 @@ int main(int argc, char **argv)
                                        {"timing", timing},
                                        {"counted", counted},
                                        {"arrival_of_copies", arrival_of_copies},
-                                       {"misuse_of_copies", misuse_of_copies}};
+                                       {"misuse_of_copies", misuse_of_copies},
+                                       {"warpgroups", warpgroups}};
     return SIM_MAIN("async", groups);
 }
