@@ -1,0 +1,53 @@
+# What runs on the stand-in besides the conformance suite: every operator's tests, the cases and the examples, as on a
+# card. Included when all of their targets exist. They need libhal's own CUDA kernels, which nvcc makes.
+if(NOT TARGET cuda_sim)
+  return()
+endif()
+
+# hal_sim_test(NAME SETTINGS COMMAND...): SETTINGS are further environment variables, or "".
+function(hal_sim_test name settings)
+  if(NOT HAL_NVCC)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: nvcc was not found, so libhal has no CUDA kernels")
+    set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set(environment HAL_BACKEND=cuda HAL_CUDA_LIBRARY=$<TARGET_FILE:cuda_sim> HAL_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache
+    ${settings})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" LABELS "cuda_sim" TIMEOUT 900)
+endfunction()
+
+get_property(targets DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/operators PROPERTY BUILDSYSTEM_TARGETS)
+list(FILTER targets INCLUDE REGEX "^test_")
+list(REMOVE_ITEM targets test_kernel_abi) # needs no device
+foreach(target IN LISTS targets)
+  string(REPLACE test_ "" operator ${target})
+  hal_sim_test(${operator}.cuda_sim "" ${target})
+endforeach()
+
+# The cases take a second, so they also run on the other devices and with asynchronous copies at their worst.
+if(TARGET run_cases)
+  set(data ${PROJECT_SOURCE_DIR}/tests/data)
+  foreach(variant "" _a100 _b200 _late _seed)
+    set(settings "")
+    if(variant MATCHES "_([ab][12]00)")
+      set(settings HAL_CUDA_SIM_PROFILE=${CMAKE_MATCH_1})
+    elseif(variant)
+      string(REPLACE "_seed" "seed:7" timing ${variant})
+      string(REPLACE "_" "" timing ${timing})
+      set(settings HAL_CUDA_SIM_TIMING=${timing})
+    endif()
+    hal_sim_test(cases.cuda_sim${variant} "${settings}" run_cases --backend cuda ${data}/onnx ${data}/recipes)
+  endforeach()
+  hal_sim_test(cases_refused.cuda_sim "" run_cases --backend cuda ${data}/refused)
+  if(HAL_NVCC)
+    set_tests_properties(cases_refused.cuda_sim PROPERTIES
+      PASS_REGULAR_EXPRESSION "\n0 passed, 22 failed, 0 skipped\n$")
+  endif()
+endif()
+
+foreach(example vector_add gemm replay)
+  if(TARGET example_${example})
+    hal_sim_test(examples.${example}.cuda_sim "" example_${example})
+  endif()
+endforeach()
