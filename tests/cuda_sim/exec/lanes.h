@@ -103,6 +103,13 @@ static inline ptx_type sim_last_type(const ptx_bind *b)
     return PTX_NO_TYPE;
 }
 
+/* 16, 32 or 64 bits that are bits, an integer, or a number of a type that registers are declared with. */
+static inline bool sim_is_plain(ptx_type type)
+{
+    uint32_t size = ptx_type_size(type);
+    return ptx_type_is_float(type) ? type == PTX_F32 || type == PTX_F64 : size == 2 || size == 4 || size == 8;
+}
+
 /* op_float.c: binds an instruction of floating-point type by its mnemonic. */
 bool sim_bind_float(ptx_bind *b);
 

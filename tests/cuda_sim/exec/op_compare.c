@@ -228,7 +228,8 @@ static bool bind_set(ptx_bind *b)
     switch (result) {
     case PTX_U32:
     case PTX_S32:
-        how->one = UINT32_MAX;
+        how->one = how->two ? UINT16_MAX : UINT32_MAX; /* of a half */
+        packed = how->two;
         break;
     case PTX_U16:
     case PTX_S16:
@@ -248,8 +249,8 @@ static bool bind_set(ptx_bind *b)
     default:
         return bind_fail(b, "cannot give .%s", ptx_type_name(result));
     }
-    if (packed != how->two) {
-        return bind_fail(b, "mixes one and two elements");
+    if (packed != how->two || (ptx_type_size(result) == 2 && how->half == PTX_NO_TYPE)) {
+        return bind_fail(b, "cannot give .%s here", ptx_type_name(result));
     }
     bind_compared(b, how);
     i->d = bind_dest(b, 0, result);
@@ -289,7 +290,7 @@ static bool bind_selp(ptx_bind *b)
     i->c = bind_predicate(b, &i->operand[3], &negated);
     i->flag = negated;
     i->d = bind_dest(b, 0, type);
-    i->run = size == 8 ? selp_64 : size == 4 || size == 2 ? selp_32 : NULL;
+    i->run = sim_is_plain(type) ? (size == 8 ? selp_64 : selp_32) : NULL;
     return bind_ok(b);
 }
 

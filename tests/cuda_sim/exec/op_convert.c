@@ -400,6 +400,9 @@ static bool bind_cvt(ptx_bind *b)
     if ((i->flag & (RELU | SATFINITE)) && to_format < 0) {
         return bind_fail(b, ".relu and .satfinite go with a rounding");
     }
+    if ((i->flag & SAT) && (i->type == PTX_BF16 || i->type == PTX_E4M3 || i->type == PTX_E5M2)) {
+        return bind_fail(b, ".sat does not go with .%s", ptx_type_name(to));
+    }
     if (i->type != to) {
         return bind_pair(b, to, from);
     }

@@ -303,7 +303,9 @@ static bool flags_fit(const float_form *form, ptx_type type, uint8_t flags)
         known = 0;
     } else if (type == PTX_F32) {
         known &= (uint8_t)~RELU;
-    } else if (bf16 && form->op != EX2) {
+    } else if (form->op == EX2) {
+        return flags == (bf16 ? FTZ : 0);
+    } else if (bf16) {
         known &= (uint8_t) ~(FTZ | SAT);
     }
     return !(flags & ~known) && (flags & (SAT | RELU)) != (SAT | RELU);

@@ -138,9 +138,13 @@ static uint32_t pair(int64_t high, int64_t low)
 #define LESS(x, y) ((x) < (y) ? (x) : (y))
 #define MORE(x, y) ((x) > (y) ? (x) : (y))
 SIM_LANES_2(add_16x2, uint32_t, uint32_t, uint32_t, pair((int64_t)UHIGH(a) + UHIGH(b), (int64_t)ULOW(a) + ULOW(b)))
-SIM_LANES_2(sub_16x2, uint32_t, uint32_t, uint32_t, pair((int64_t)UHIGH(a) - UHIGH(b), (int64_t)ULOW(a) - ULOW(b)))
 SIM_LANES_2(min_s16x2, uint32_t, uint32_t, uint32_t, pair(LESS(HIGH(a), HIGH(b)), LESS(LOW(a), LOW(b))))
 SIM_LANES_2(max_s16x2, uint32_t, uint32_t, uint32_t, pair(MORE(HIGH(a), HIGH(b)), MORE(LOW(a), LOW(b))))
+#define RELU(x) MORE(x, 0)
+SIM_LANES_2(min_relu_s16x2, uint32_t, uint32_t, uint32_t,
+            pair(RELU(LESS(HIGH(a), HIGH(b))), RELU(LESS(LOW(a), LOW(b)))))
+SIM_LANES_2(max_relu_s16x2, uint32_t, uint32_t, uint32_t,
+            pair(RELU(MORE(HIGH(a), HIGH(b))), RELU(MORE(LOW(a), LOW(b)))))
 SIM_LANES_2(min_u16x2, uint32_t, uint32_t, uint32_t, pair(LESS(UHIGH(a), UHIGH(b)), LESS(ULOW(a), ULOW(b))))
 SIM_LANES_2(max_u16x2, uint32_t, uint32_t, uint32_t, pair(MORE(UHIGH(a), UHIGH(b)), MORE(ULOW(a), ULOW(b))))
 
@@ -270,9 +274,6 @@ static bool bind_sub(ptx_bind *b)
     if (bind_take(b, "sat")) {
         return bind_s32(b, 2, sub_sat);
     }
-    if (bind_take(b, "u16x2") || bind_take(b, "s16x2")) {
-        return bind_pair(b, sub_16x2);
-    }
     return bind_by_type(b, 2, sub_by_type);
 }
 
@@ -332,27 +333,36 @@ static bool bind_mad(ptx_bind *b)
     }
 }
 
-static bool bind_extreme(ptx_bind *b, const sim_handler *by_type, sim_handler relu, sim_handler s16x2,
+/* nvcc writes .relu behind the type, the ISA before it; ptxas takes both. */
+static bool bind_extreme(ptx_bind *b, const sim_handler *by_type, const sim_handler *relu, sim_handler s16x2,
                          sim_handler u16x2)
 {
     if (ptx_type_is_float(sim_last_type(b))) {
         return sim_bind_float(b);
     }
-    if (bind_take(b, "relu")) {
-        return bind_s32(b, 2, relu);
+    bool first = bind_take(b, "relu");
+    if (bind_take(b, "u16x2") && !first) {
+        return bind_pair(b, u16x2);
     }
     if (bind_take(b, "s16x2")) {
-        return bind_pair(b, s16x2);
+        return bind_pair(b, first || bind_take(b, "relu") ? relu[1] : s16x2);
     }
-    return bind_take(b, "u16x2") ? bind_pair(b, u16x2) : bind_by_type(b, 2, by_type);
+    ptx_type type = bind_type(b);
+    b->insn->type = (uint8_t)type;
+    if (first || bind_take(b, "relu")) {
+        return type == PTX_S32 ? sim_bind_same(b, 2, relu[0]) : bind_fail(b, ".relu goes with .s32 and .s16x2");
+    }
+    return sim_bind_same(b, 2, by_type[type]);
 }
 static bool bind_min(ptx_bind *b)
 {
-    return bind_extreme(b, min_by_type, min_relu, min_s16x2, min_u16x2);
+    static const sim_handler relu[] = {min_relu, min_relu_s16x2};
+    return bind_extreme(b, min_by_type, relu, min_s16x2, min_u16x2);
 }
 static bool bind_max(ptx_bind *b)
 {
-    return bind_extreme(b, max_by_type, max_relu, max_s16x2, max_u16x2);
+    static const sim_handler relu[] = {max_relu, max_relu_s16x2};
+    return bind_extreme(b, max_by_type, relu, max_s16x2, max_u16x2);
 }
 
 static bool bind_neg(ptx_bind *b)

@@ -94,7 +94,7 @@ static bool bind_mov(ptx_bind *b)
     }
     i->d = bind_dest(b, 0, type);
     i->a = bind_source(b, 1, type);
-    i->run = size == 8 ? mov_64 : size == 4 || size == 2 ? mov_32 : NULL;
+    i->run = sim_is_plain(type) ? (size == 8 ? mov_64 : mov_32) : NULL;
     return bind_ok(b);
 }
 
