@@ -9,9 +9,11 @@ enum { MAX_VECTOR = 8 };
 
 typedef struct memory_op {
     int64_t offset;
-    uint32_t address;                /* slot of the base */
-    uint32_t slot[MAX_VECTOR];       /* of the values */
-    uint32_t count, size, registers; /* elements, bytes of one in memory and of one in a register */
+    uint32_t address;              /* slot of the base */
+    uint32_t slot[MAX_VECTOR];     /* of the values */
+    uint32_t count, size;          /* elements, bytes of one in memory */
+    uint8_t registers[MAX_VECTOR]; /* bytes of the register */
+    bool row_is_plain; /* a row of lanes has loops of its own: registers as wide as memory, or 16 in 32 bits */
     bool wide, is_signed, acquire, release;
     bool polls; /* it may wait for another block: let others run */
     sim_access access;
@@ -35,12 +37,12 @@ static inline uint64_t load_host(const uint8_t *host, uint32_t size)
     }
 }
 
-static inline uint64_t extend(uint64_t value, const memory_op *op)
+static inline uint64_t extend(uint64_t value, const memory_op *op, uint32_t registers)
 {
     if (op->is_signed && op->size < sizeof value) {
         uint32_t shift = 64 - 8 * op->size;
         value = (uint64_t)((int64_t)(value << shift) >> shift);
-        value &= op->registers < sizeof value ? (UINT64_C(1) << (8 * op->registers)) - 1 : UINT64_MAX;
+        value &= registers < sizeof value ? (UINT64_C(1) << (8 * registers)) - 1 : UINT64_MAX;
     }
     return value;
 }
@@ -48,18 +50,18 @@ static inline uint64_t extend(uint64_t value, const memory_op *op)
 static void load_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask, uint8_t *const *host)
 {
     for (uint32_t k = 0; k < op->count; k++) {
-        uint32_t at = k * op->size;
-        if (op->registers == 8) {
+        uint32_t at = k * op->size, registers = op->registers[k];
+        if (registers == 8) {
             uint64_t *d = sim_u64(warp, op->slot[k]);
             SIM_FOR_LANES(lane, mask)
             {
-                d[lane] = extend(load_host(host[lane] + at, op->size), op);
+                d[lane] = extend(load_host(host[lane] + at, op->size), op, registers);
             }
         } else {
             uint32_t *d = sim_u32(warp, op->slot[k]);
             SIM_FOR_LANES(lane, mask)
             {
-                d[lane] = (uint32_t)extend(load_host(host[lane] + at, op->size), op);
+                d[lane] = (uint32_t)extend(load_host(host[lane] + at, op->size), op, registers);
             }
         }
     }
@@ -90,12 +92,6 @@ static inline void load_row(const sim_warp *warp, const memory_op *op, const uin
     }
 }
 
-/* Not all rows have a loop of their own. */
-static bool row_is_plain(const memory_op *op)
-{
-    return op->size == op->registers || (op->size == 2 && !op->is_signed && op->registers < 8);
-}
-
 static void spread_row(const memory_op *op, uint8_t *row, uint8_t **host)
 {
     for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
@@ -112,7 +108,7 @@ static sim_next run_load(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
         return SIM_FAULT;
     }
-    if (row && row_is_plain(op)) {
+    if (row && op->row_is_plain) {
         load_row(warp, op, row);
     } else {
         if (row) {
@@ -154,7 +150,7 @@ static void store_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask
         const uint64_t *wide = sim_u64(warp, op->slot[k]);
         SIM_FOR_LANES(lane, mask)
         {
-            store_host(host[lane] + at, op->registers == 8 ? wide[lane] : s[lane], op->size);
+            store_host(host[lane] + at, op->registers[k] == 8 ? wide[lane] : s[lane], op->size);
         }
     }
 }
@@ -190,8 +186,8 @@ static sim_next check_overlap(sim_warp *warp, const ptx_insn *insn, const memory
     for (uint32_t k = 0; k < op->count; k++) {
         SIM_FOR_LANES(lane, mask)
         {
-            const uint8_t *s = op->registers == 8 ? (const uint8_t *)(sim_u64(warp, op->slot[k]) + lane)
-                                                  : (const uint8_t *)(sim_u32(warp, op->slot[k]) + lane);
+            const uint8_t *s = op->registers[k] == 8 ? (const uint8_t *)(sim_u64(warp, op->slot[k]) + lane)
+                                                     : (const uint8_t *)(sim_u32(warp, op->slot[k]) + lane);
             if (memcmp(host[lane] + k * op->size, s, op->size) != 0) {
                 return sim_fault_at(warp, insn, (int)lane, SIM_FAULT_RACE,
                                     "another lane of the same store writes another value to the same address");
@@ -214,7 +210,7 @@ static sim_next run_store(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
         return SIM_FAULT;
     }
-    if (row && row_is_plain(op)) {
+    if (row && op->row_is_plain) {
         store_row(warp, op, row);
         return SIM_NEXT;
     }
@@ -294,16 +290,15 @@ static bool bind_values(ptx_bind *b, memory_op *op, uint32_t index, bool load)
 {
     ptx_type type = (ptx_type)b->insn->type;
     ptx_operand *element = bind_vector(b, index, op->count);
+    op->row_is_plain = true;
     for (uint32_t k = 0; element && k < op->count; k++) {
         bool sink = element[k].kind == PTX_SINK;
         op->slot[k] = !load  ? bind_source_wide(b, &element[k], type)
                       : sink ? bind_dest_or_sink(b, &element[k], type)
                              : bind_dest_wide(b, &element[k], type);
         uint32_t bytes = register_bytes(&element[k], type);
-        if (k && bytes != op->registers) {
-            return bind_fail(b, "the elements of a vector must be registers of one width");
-        }
-        op->registers = bytes;
+        op->registers[k] = (uint8_t)bytes;
+        op->row_is_plain &= op->size == bytes || (op->size == 2 && !(load && op->is_signed) && bytes == 4);
     }
     return element != NULL;
 }

@@ -51,6 +51,11 @@ static void vectors(void)
     SIM_OP(PLACE ".reg .s32 x<4>; st.global.b32 [p], a; ld.global.v4.s8 {x0, x1, x2, x3}, [p]; "
                  "add.s32 d, x0, x1; add.s32 d, d, x2; add.s32 d, d, x3;",
            "rr", {0xfffffffa, 0xff02f801}, {4, 0x01010101});
+    /* A constant beside registers wider than memory. */
+    SIM_OP(PLACE ".reg .b32 x; st.global.b32 [p], 0; st.global.v2.u8 [p], {a, 9}; ld.global.b32 d, [p];", "rr",
+           {0x912, 0xffffff12});
+    SIM_OP(PLACE "st.global.b32 [p], 0; st.global.v2.u16 [p], {9, a}; ld.global.b32 d, [p];", "rl",
+           {0x12340009, 0x5678ffff1234});
     sim_test_target("sm_100", "8.8");
     SIM_CHECK(sim_test_run(".reg .b32 x<8>, y; .reg .b64 p; mad.wide.u32 p, %n, 32, g;\n"
                            "st.global.v8.b32 [p], {%n, 1, 2, 3, 4, 5, 6, 7};\n"
