@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t test_timeout(void)
+{
+    const char *factor = getenv("HAL_TEST_SLOW");
+    return HAL_SECONDS(120) * (factor ? (uint64_t)atoi(factor) : 1);
+}
+
 void fixture_open(fixture *f, const char *limits)
 {
     memset(f, 0, sizeof *f);

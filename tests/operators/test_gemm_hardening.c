@@ -14,7 +14,8 @@ static hal_buffer *make_matrix(fixture *f, float down, float across)
     float values[N * N];
     hal_buffer *buffer;
     for (int i = 0; i < N * N; i++) {
-        values[i] = (float)(i / N) * down + (float)(i % N) * across;
+        int row = i / N, column = i % N;
+        values[i] = (float)row * down + (float)column * across;
     }
     OK(hal_buffer_create(f->device, HAL_BUFFER(.size = sizeof values), &buffer));
     OK(hal_cmd_upload(f->list, hal_whole(buffer), values, sizeof values));
@@ -29,9 +30,10 @@ static void check_product(fixture *f, hal_buffer *d, const float a[2], const flo
     OK(hal_cmd_download(f->list, got, hal_range(d, 0, sizeof got)));
     OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
     for (int i = 0; i < N * N; i++) {
+        int row = i / N, column = i % N;
         float want = 0;
         for (int k = 0; k < N; k++) {
-            want += ((float)(i / N) * a[0] + (float)k * a[1]) * ((float)k * b[0] + (float)(i % N) * b[1]);
+            want += ((float)row * a[0] + (float)k * a[1]) * ((float)k * b[0] + (float)column * b[1]);
         }
         if (got[i] != want) {
             fail_msg("element %d is %g, not %g", i, (double)got[i], (double)want);
@@ -112,7 +114,8 @@ void test_import_alignment(void **state)
     for (size_t at = 0; at <= 20; at++) {
         hal_buffer *import;
         for (int i = 0; i < N * N; i++) {
-            float value = (float)(i / N) * down[0] + (float)(i % N) * down[1];
+            int row = i / N, column = i % N;
+            float value = (float)row * down[0] + (float)column * down[1];
             memcpy(memory + at + 4 * (size_t)i, &value, 4);
         }
         OK(hal_buffer_import(f->device, memory + at, size, NULL, NULL, "import", &import));
