@@ -25,3 +25,14 @@ run_tests() {
 
 # Every C file and header of the project.
 c_files() { git ls-files '*.c' '*.h' 2>/dev/null || find . -path ./build -prune -o -name '*.[ch]' -print; }
+
+# use_pocl METHOD: PoCL makes work-groups of work-items by this method. Binaries of another must not come from a cache:
+# PoCL and libhal get folders of their own, and the tests' is cleared.
+use_pocl() {
+    ls /etc/OpenCL/vendors/*pocl* >/dev/null 2>&1 || skip "PoCL is not installed"
+    cache=$(mktemp -d)
+    trap 'rm -rf "$cache" "$HAL_BUILD/test-cache"' EXIT
+    rm -rf "$HAL_BUILD/test-cache"
+    mkdir "$cache/pocl"
+    export POCL_WORK_GROUP_METHOD=$1 POCL_CACHE_DIR=$cache/pocl HAL_CACHE_DIR=$cache/hal
+}
