@@ -16,13 +16,13 @@ consumer     an installed libhal used by find_package and pkg-config, from C and
 ptx          ptxas assembles every CUDA kernel for every target
 werror       clang builds everything without a warning
 vulkan-sync  Vulkan tests under the validation layer with synchronisation validation
+oclgrind     OpenCL tests under oclgrind: bounds, races, invalid calls
 threads      thread tests under ThreadSanitizer
-memory       the suite under AddressSanitizer and UBSan
 pocl-cbs     OpenCL tests with PoCL'\''s cbs work-group method
 pocl-loopvec OpenCL tests with PoCL'\''s loopvec work-group method
-pocl-repl    OpenCL tests with PoCL'\''s workitemrepl work-group method
-oclgrind     OpenCL tests under oclgrind: bounds, races, invalid calls
 tidy         clang-tidy on every C file
+memory       the suite under AddressSanitizer and UBSan
+pocl-repl    OpenCL tests with PoCL'\''s workitemrepl work-group method
 '
 
 list() { sed -n 's/^\([a-z][a-z-]*\)  *\(.*\)/  \1\t\2/p' <<<"$rows" | expand -t 18; }
