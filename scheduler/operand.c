@@ -92,7 +92,7 @@ hal_status hal_operand_resolve(const char *op, hal_operand *o, bool spans)
     if (o->span.kind == HAL_SPAN_BUFFER) {
         status = hal_check(o->span.buffer, HAL_TYPE_BUFFER, "operator: span.buffer");
         if (status != HAL_OK) {
-            return hal_fail_prefix(status, op);
+            return hal_fail_prefix(status, "%s", op);
         }
         uint64_t end = hal_buffer_size(o->span.buffer);
         o->start = o->span.buffer->offset;
@@ -186,7 +186,7 @@ static hal_status kernel_of(hal_device *device, const char *op, hal_operator_lau
     memcpy(launch->spec.bindings, access, count * sizeof *access);
     launch->spec.binding_count = count;
     hal_status status = hal_kernel_cached(device, &launch->spec, launch->constant_names, kernel);
-    return status == HAL_OK ? status : hal_fail_prefix(status, op);
+    return status == HAL_OK ? status : hal_fail_prefix(status, "%s", op);
 }
 
 hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator_launch *launch,
