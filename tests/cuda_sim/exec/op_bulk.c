@@ -287,7 +287,7 @@ static sim_next run_bulk(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     SIM_FOR_LANES(lane, mask)
     {
-        bulk_copy copy = {.base.agent = {.issuer = warp, .insn = insn}};
+        bulk_copy copy = {.base.agent = {.issuer = warp, .insn = insn}, .block = warp->block};
         if (issue_lane(&copy, insn->data, lane) == SIM_FAULT) {
             return SIM_FAULT;
         }

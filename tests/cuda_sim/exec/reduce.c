@@ -88,30 +88,51 @@ static uint64_t result(bulk_reduce reduce, ptx_type type, uint64_t old, uint64_t
     return ptx_type_is_float(type) ? float_result(reduce, type, old, with) : integer_result(reduce, type, old, with);
 }
 
-#define REDUCE_ATOMICALLY(word)                                                                                        \
-    for (uint32_t at = 0; at < bytes; at += sizeof(word)) {                                                            \
-        word *place = (word *)(void *)(to + at), with, old = __atomic_load_n(place, __ATOMIC_RELAXED);                 \
-        memcpy(&with, from + at, sizeof with);                                                                         \
-        while (!__atomic_compare_exchange_n(place, &old, (word)result(reduce, type, old, with), false,                 \
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {                                     \
-        }                                                                                                              \
+static void reduce_16(bulk_reduce reduce, ptx_type type, uint16_t *to, uint16_t with)
+{
+    uint16_t old = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(to, &old, (uint16_t)result(reduce, type, old, with), false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
     }
+}
+
+static void reduce_32(bulk_reduce reduce, ptx_type type, uint32_t *to, uint32_t with)
+{
+    uint32_t old = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(to, &old, (uint32_t)result(reduce, type, old, with), false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
+
+static void reduce_64(bulk_reduce reduce, ptx_type type, uint64_t *to, uint64_t with)
+{
+    uint64_t old = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(to, &old, result(reduce, type, old, with), false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
 
 void reduce_span(bulk_reduce reduce, ptx_type type, uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
+    uint32_t size = ptx_type_size(type);
     if (reduce == BULK_COPY) {
         memcpy(to, from, bytes);
         return;
     }
-    switch (ptx_type_size(type)) {
-    case 2:
-        REDUCE_ATOMICALLY(uint16_t)
-        break;
-    case 4:
-        REDUCE_ATOMICALLY(uint32_t)
-        break;
-    default:
-        REDUCE_ATOMICALLY(uint64_t)
-        break;
+    for (uint32_t at = 0; at < bytes; at += size) {
+        uint64_t with = 0;
+        memcpy(&with, from + at, size);
+        void *place = to + at;
+        switch (size) {
+        case 2:
+            reduce_16(reduce, type, place, (uint16_t)with);
+            break;
+        case 4:
+            reduce_32(reduce, type, place, (uint32_t)with);
+            break;
+        default:
+            reduce_64(reduce, type, place, with);
+            break;
+        }
     }
 }

@@ -174,8 +174,8 @@ static void ranks(void)
     static const uint16_t box[5] = {8, 3, 2, 3, 2};
     static const int32_t places[][5] = {{0, 0, 0, 0, 0},   {8, 2, 1, 1, 1},  {-3, -1, -1, -2, -1}, {20, 5, 4, 3, 2},
                                         {16, 6, 0, 2, -1}, {24, 0, 0, 0, 0}, {0, 0, 0, 0, 3},      {-8, 7, -2, 4, -2}};
-    for (uint8_t rank = 1; rank <= 5; rank++) {
-        sim_tensor_map map = tensor(U16, 2, rank, size, box, FREE);
+    for (uint32_t rank = 1; rank <= 5; rank++) {
+        sim_tensor_map map = tensor(U16, 2, (uint8_t)rank, size, box, FREE);
         for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
             loads_box(SIM_HERE, &map, places[p]);
             stores_box(SIM_HERE, &map, places[p]);
@@ -224,23 +224,23 @@ static const struct {
 } tables[] = {{NULL, 0}, {span_32, 2}, {span_64, 4}, {span_128, 8}};
 
 /* The chunk that lies at `place` of a box whose shared address is a multiple of 1024. */
-static uint32_t chunk_at(uint8_t swizzle, uint32_t place)
+static uint32_t chunk_at(uint32_t swizzle, uint32_t place)
 {
     return place / 8 * 8 + tables[swizzle].line[place / 8 % tables[swizzle].lines][place % 8];
 }
 
 /* Rows as wide as the span, 16 lines of 128 bytes. */
-static sim_tensor_map swizzled_tensor(uint8_t swizzle)
+static sim_tensor_map swizzled_tensor(uint32_t swizzle)
 {
     uint16_t width = (uint16_t)(8u << swizzle), rows = (uint16_t)(1024u / width);
-    return tensor(BF16, 2, 2, (const uint64_t[]){width, rows}, (const uint16_t[]){width, rows}, swizzle);
+    return tensor(BF16, 2, 2, (const uint64_t[]){width, rows}, (const uint16_t[]){width, rows}, (uint8_t)swizzle);
 }
 
 /* One element of the tensor is set, the others are zero: it must be found at its place. */
 static void one_hot_swizzles(void)
 {
     enum { CHUNKS = 128 };
-    for (uint8_t swizzle = SPAN_32; swizzle <= SPAN_128; swizzle++) {
+    for (uint32_t swizzle = SPAN_32; swizzle <= SPAN_128; swizzle++) {
         sim_tensor_map map = swizzled_tensor(swizzle);
         for (uint32_t place = 0; place < CHUNKS; place++) {
             uint32_t hot = chunk_at(swizzle, place) * 16 + place % 8 * 2;
@@ -259,7 +259,7 @@ static void one_hot_swizzles(void)
 
 static void whole_swizzles(void)
 {
-    for (uint8_t swizzle = SPAN_32; swizzle <= SPAN_128; swizzle++) {
+    for (uint32_t swizzle = SPAN_32; swizzle <= SPAN_128; swizzle++) {
         sim_tensor_map map = swizzled_tensor(swizzle);
         for (uint32_t t = 0; t < TIMINGS; t++) {
             prepare(t, &map, (const int32_t[]){0, 0});
