@@ -229,6 +229,10 @@ static void test_scopes(void)
     CHECK(operand(10, 0)->target == 11 && entry->insn_count == 11);
     CHECK(body("{ .reg .b32 %r1<5>, x1; mov.b32 %r14, x1; { .reg .b32 x<3>; mov.b32 %r1, x1; } }"));
     CHECK(operand(0, 1)->reg != operand(1, 1)->reg && operand(0, 0)->reg != operand(1, 0)->reg);
+    /* One name in two ranges: the inner one's. */
+    CHECK(body("{ .reg .b64 %r1<5>, x; mov.b64 %r14, x; { .reg .b16 %r<50>, y; mov.b16 %r14, y; mov.b16 %r12, y; } }"));
+    CHECK(operand(0, 0)->type == PTX_B64 && operand(1, 0)->type == PTX_B16 && operand(2, 0)->type == PTX_B16);
+    CHECK(body("W: op; { { bra W; } op; W: op; }") && operand(1, 0)->target == 3);
     CHECK(body(".reg .v4 .b32 v; op v, v.y; .reg .v2 .f32 w<3>; op w2.x, w2;"));
     CHECK(operand(0, 0)->kind == PTX_VECTOR && operand(0, 0)->count == 4);
     CHECK(operand(0, 1)->kind == PTX_REGISTER && operand(0, 1)->reg == operand(0, 0)->element[1].reg);
