@@ -192,8 +192,8 @@ static void element_sizes(void)
         uint32_t width = 32u / types[i].bytes;
         sim_tensor_map map = tensor(types[i].type, types[i].bytes, 2, (const uint64_t[]){(uint64_t)width * 2, 9},
                                     (const uint16_t[]){(uint16_t)width, 8}, FREE);
-        for (uint8_t nan = 0; nan <= (types[i].type >= F16 ? 1 : 0); nan++) {
-            map.fill_nan = nan;
+        for (uint32_t nan = 0; nan <= (types[i].type >= F16 ? 1u : 0u); nan++) {
+            map.fill_nan = (uint8_t)nan;
             loads_box(SIM_HERE, &map, (const int32_t[]){(int32_t)width + 1, 4});
             loads_box(SIM_HERE, &map, (const int32_t[]){-1, -7});
         }
