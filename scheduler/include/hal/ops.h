@@ -2,10 +2,10 @@
  *
  * An operator validates its operands, picks a kernel for the device and records dispatches. It never waits and never
  * allocates device memory; kernels are compiled at their first use on a device (hal_gemm_prepare does it ahead).
- * A problem that may keep the device busy for more than a second becomes several dispatches, so that no watchdog ends it
- * and other work gets its turn; the result is the same, bit for bit.
- * Operands are spans (a buffer or a slot, and a byte offset: any multiple of the element size) with the dtype and
- * leading dimension in the descriptor. Matrices are row-major; a leading dimension is a row's stride in elements. */
+ * A problem that may keep the device busy for more than a second becomes several dispatches, so that no watchdog ends
+ * it and other work gets its turn; the result is the same, bit for bit. Operands are spans (a buffer or a slot, and a
+ * byte offset: any multiple of the element size) with the dtype and leading dimension in the descriptor. Matrices are
+ * row-major; a leading dimension is a row's stride in elements. */
 #ifndef HAL_OPS_H
 #define HAL_OPS_H
 
