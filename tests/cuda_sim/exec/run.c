@@ -79,8 +79,8 @@ sim_next sim_fault_at(sim_warp *warp, const ptx_insn *insn, int lane, sim_fault_
     return SIM_FAULT;
 }
 
-/* A line for each split of the first warps that still live: where it is and, if `why`, what it waits for. */
-static void report_warps(sim_cluster *cluster, size_t at, bool why)
+/* A line for each split of the first warps that still live: where it is, and what it waits for. */
+static void report_warps(sim_cluster *cluster, size_t at)
 {
     sim_run *run = cluster->worker->run;
     uint32_t left = REPORTED;
@@ -91,7 +91,7 @@ static void report_warps(sim_cluster *cluster, size_t at, bool why)
             const ptx_insn *insn = split->pc < run->function->insn_count ? &run->function->insn[split->pc] : NULL;
             const uint32_t *block = warp->block->ctaid;
             char text[256] = "";
-            if (insn && why) {
+            if (insn && split->waiting) {
                 sim_barrier_explain(warp, insn, split->mask, text, sizeof text);
             }
             at = append(run->fault.text, at, "\nblock (%u,%u,%u) warp %u lanes 0x%08x at line %u, %s%s%s", block[0],
@@ -105,7 +105,7 @@ static void report_deadlock(sim_cluster *cluster)
 {
     sim_run *run = cluster->worker->run;
     if (fault_begins(run, SIM_FAULT_DEADLOCK)) {
-        report_warps(cluster, append(run->fault.text, 0, "%s: deadlock, all wait:", run->function->name), true);
+        report_warps(cluster, append(run->fault.text, 0, "%s: deadlock, all wait:", run->function->name));
     }
 }
 
@@ -116,7 +116,7 @@ static void report_endless(sim_cluster *cluster, uint64_t limit)
         size_t at =
             append(run->fault.text, 0, "%s: not done after %llu warp instructions, given up at:", run->function->name,
                    (unsigned long long)limit);
-        report_warps(cluster, at, false);
+        report_warps(cluster, at);
     }
 }
 

@@ -58,7 +58,7 @@ typedef enum sim_fault_kind {
 } sim_fault_kind;
 typedef struct sim_fault {
     sim_fault_kind kind;
-    char text[1024]; /* one line; a deadlock: a line for each waiting warp (first 16) */
+    char text[2560]; /* one line; a deadlock: a line for each waiting warp (first 16) */
 } sim_fault;
 
 typedef struct sim_launch {

@@ -206,6 +206,10 @@ static void endless(void)
     SIM_FAULTS(BEGIN "LOOP:\nadd.u32 %lane, %lane, 1;\nbra LOOP;\n", 64, SIM_FAULT_ENDLESS, "warp 1 lanes 0xffffffff");
     SIM_FAULTS(BEGIN "LOOP:\nld.volatile.global.u32 %r0, [g+8192];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra LOOP;\n", 1,
                SIM_FAULT_ENDLESS, "given up");
+    /* Who waits for the one that spins is told too. */
+    SIM_FAULTS(BEGIN
+               "setp.ge.u32 %p0, %n, 32;\n@%p0 bra LOOP;\nbar.sync 0;\nLOOP:\nadd.u32 %lane, %lane, 1;\nbra LOOP;\n",
+               64, SIM_FAULT_ENDLESS, "bar.sync: barrier 0: 32 of 64 threads");
     sim_tester.options.max_instructions = 1000;
     RUNS(BEGIN "mov.u32 %r9, 1;\n" STORE, 1, 32);
 }
