@@ -30,7 +30,7 @@ static struct {
     bool initialised, forked;      /* cuInit was called; by the parent of this process */
     drv_object *dead, **dead_tail; /* the last that died, the oldest first */
     unsigned dead_count, live, errors;
-    char last_error[1400], last_fault[1024];
+    char last_error[sizeof(sim_fault)], last_fault[sizeof(sim_fault)];
     unsigned long calls[NAMES + 1]; /* the last: of other functions */
     failure failures[MAX_FAILURES];
     unsigned pending_failures;
