@@ -69,6 +69,24 @@ static inline float sim_decode_bf16(uint32_t bits)
     return sim_float(bits << 16);
 }
 
+/* To nearest even. bf16 is the upper half of an f32: just below half of its last bit is added. */
+static inline uint32_t sim_nearest_bf16(uint32_t a)
+{
+    return (a & 0x7fffffff) > 0x7f800000 ? 0x7fff : (a + 0x7fff + (a >> 16 & 1)) >> 16;
+}
+
+/* The same for f16, whose exponent is 112 less. The last bit of a subnormal one is that of 0.5f, which is added; 65520
+ * is the first number that rounds to infinity. */
+static inline uint32_t sim_nearest_f16(uint32_t a)
+{
+    uint32_t magnitude = a & 0x7fffffff, sign = a >> 16 & 0x8000;
+    uint32_t small = sim_bits32(sim_float(magnitude) + 0.5f) - sim_bits32(0.5f);
+    uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    uint32_t finite = magnitude < sim_bits32(0x1p-14f) ? small : normal;
+    uint32_t number = magnitude >= sim_bits32(65520) ? 0x7c00 : finite;
+    return magnitude > 0x7f800000 ? 0x7fff : number | sign;
+}
+
 static inline float sim_decode_e5m2(uint32_t bits)
 {
     return sim_decode_f16((bits & 0xff) << 8); /* its exponent is f16's */

@@ -126,15 +126,13 @@ SIM_HANDLER(floats_to_pair)
     return SIM_NEXT;
 }
 
-/* Frequent forms. bf16 is the upper half of an f32; rounded to even by adding just below half of the last bit. */
-static inline uint32_t nearest_bf16(uint32_t a)
-{
-    return (a & 0x7fffffff) > 0x7f800000 ? 0x7fff : (a + 0x7fff + (a >> 16 & 1)) >> 16;
-}
+/* Frequent forms. */
 SIM_LANES_1(f32_from_bf16, uint32_t, uint32_t, a << 16)
 SIM_LANES_1(f32_from_f16, float, uint32_t, sim_canonical(sim_decode_f16(a)))
-SIM_LANES_1(bf16_from_f32, uint32_t, uint32_t, nearest_bf16(a))
-SIM_LANES_2(bf16x2_from_f32, uint32_t, uint32_t, uint32_t, nearest_bf16(a) << 16 | nearest_bf16(b))
+SIM_LANES_1(bf16_from_f32, uint32_t, uint32_t, sim_nearest_bf16(a))
+SIM_LANES_1(f16_from_f32, uint32_t, uint32_t, sim_nearest_f16(a))
+SIM_LANES_2(bf16x2_from_f32, uint32_t, uint32_t, uint32_t, sim_nearest_bf16(a) << 16 | sim_nearest_bf16(b))
+SIM_LANES_2(f16x2_from_f32, uint32_t, uint32_t, uint32_t, sim_nearest_f16(a) << 16 | sim_nearest_f16(b))
 
 /* --- to and from integers --- */
 
@@ -305,6 +303,9 @@ static sim_handler frequent(const ptx_insn *i)
     if (i->type == PTX_BF16 && i->source_type == PTX_F32) {
         return bf16_from_f32;
     }
+    if (i->type == PTX_F16 && i->source_type == PTX_F32) {
+        return f16_from_f32;
+    }
     if (i->type == PTX_U64 && i->source_type == PTX_U32 && i->space == 4) {
         return u64_from_u32;
     }
@@ -369,9 +370,12 @@ static bool bind_pair(ptx_bind *b, ptx_type to, ptx_type from)
     i->a = bind_source(b, 1, source);
     i->b = both ? 0 : bind_source(b, 2, source);
     i->d = bind_dest(b, 0, to == PTX_E4M3X2 || to == PTX_E5M2X2 ? PTX_B16 : PTX_B32);
-    bool plain = i->flag == 0 && i->extra == SIM_RN && to == PTX_BF16X2 && from == PTX_F32;
+    bool plain = i->flag == 0 && i->extra == SIM_RN && from == PTX_F32;
     bool known = from == PTX_F32 || (to == PTX_F16X2 ? source == PTX_B16 : from == PTX_F16X2);
-    i->run = plain ? bf16x2_from_f32 : known ? floats_to_pair : NULL;
+    i->run = plain && to == PTX_BF16X2  ? bf16x2_from_f32
+             : plain && to == PTX_F16X2 ? f16x2_from_f32
+             : known                    ? floats_to_pair
+                                        : NULL;
     return bind_ok(b);
 }
 

@@ -87,7 +87,7 @@ void sim_tile_store(sim_warp *w, const uint32_t *slots, ptx_type type, const flo
     if (type == PTX_F16) {
         for (uint32_t l = 0; l < PTX_LANES; l++) {
             sim_u32(w, slots[0])[l] =
-                sim_encode(c[2 * l + 1], PTX_F16, SIM_RN, false) << 16 | sim_encode(c[2 * l], PTX_F16, SIM_RN, false);
+                sim_nearest_f16(sim_bits32(c[2 * l + 1])) << 16 | sim_nearest_f16(sim_bits32(c[2 * l]));
         }
         return;
     }
