@@ -30,6 +30,7 @@ static const option_help option_table[] = {
     {"json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL, 'j'},
     {"html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING, 'H'},
     {"trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING, 't'},
+    {"counters", NULL, "what the stand-in CUDA driver counted of each kernel", IN_MEASURING, 'c'},
     {"verbose", NULL, "everything each device says of itself", IN_DEVICES, 'v'},
     {"help", NULL, "this text", IN_ALL, 'h'},
     {"version", NULL, "the version", IN_ALL, 'V'},
@@ -166,6 +167,9 @@ static bool apply(bench_options *options, const option_help *option, const char 
         return true;
     case 't':
         options->trace = value;
+        return true;
+    case 'c':
+        options->counters = true;
         return true;
     case 'v':
         options->verbose = true;

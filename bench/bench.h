@@ -22,7 +22,7 @@ typedef struct bench_options {
     bench_command help_for; /* BENCH_HELP: of which command */
     const char *json, *html, *trace;
     const char *backends; /* NULL: every backend */
-    bool quick, verbose, all_devices;
+    bool quick, verbose, all_devices, counters;
     uint64_t m, n, k;
     hal_dtype dtype;
     uint32_t rounds; /* interleaved pairs of a measurement */
@@ -134,6 +134,7 @@ void bench_report_table(const bench_run *run);      /* what was measured, per de
 void bench_report_comparison(const bench_run *run); /* rows are questions, columns are devices */
 char *bench_report_json(const bench_run *run);      /* malloc'ed text, NULL when out of memory */
 bool bench_report_html(const bench_run *run, FILE *file);
+void bench_counters(FILE *out, bool colour); /* of the stand-in CUDA driver, by kernel */
 /* "1.23 us": nanoseconds with a fitting unit; "-" for NAN. Returns `text`. */
 char *bench_format_ns(double nanoseconds, char text[24]);
 char *bench_format_number(double value, const char *format, char text[24]); /* "-" for NAN */

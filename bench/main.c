@@ -85,6 +85,8 @@ static int run_bench(bench_run *run)
     report(run);
     for (uint32_t i = 0; options->trace && i < run->device_count && !bench_interrupted(); i++)
         bench_trace(run, &run->devices[i]);
+    if (options->counters)
+        bench_counters(run->out, run->colour);
     fprintf(run->out, "\n%s%.0f s\n", bench_interrupted() ? "interrupted after " : "", bench_seconds() - start);
     if (bench_interrupted())
         return EXIT_INTERRUPTED;

@@ -51,3 +51,11 @@ foreach(example vector_add gemm replay)
     hal_sim_test(examples.${example}.cuda_sim "" example_${example})
   endif()
 endforeach()
+
+# 256 cubed are 8,192 instructions of m16n8k16, whatever the tiles.
+if(TARGET hal-bench)
+  hal_sim_test(bench.counters.cuda_sim "" hal-bench gemm --backend cuda --m 256 --n 256 --k 256 --dtype bf16 --quick --counters)
+  if(HAL_NVCC)
+    set_tests_properties(bench.counters.cuda_sim PROPERTIES PASS_REGULAR_EXPRESSION "gemm_mma[^\n]* 8192 ")
+  endif()
+endif()
