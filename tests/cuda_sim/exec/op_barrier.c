@@ -1,6 +1,6 @@
 /* op_barrier.c - bar, barrier and barrier.cluster. */
-#include "../ptx/bind.h"
 #include "barrier.h"
+#include "op_memory.h"
 #include <string.h>
 
 typedef enum { REDUCE_NONE, REDUCE_POPC, REDUCE_AND, REDUCE_OR } reduction;
@@ -82,6 +82,13 @@ static sim_next run_bar(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     return SIM_MOVED;
 }
 
+/* What run_bar() would refuse is refused at once where it is known. */
+static bool constant_fits(ptx_bind *b, const ptx_operand *operand, uint32_t limit, uint32_t step)
+{
+    bool good = operand->kind != PTX_IMMEDIATE || (operand->bits < limit && operand->bits % step == 0);
+    return good || bind_fail(b, "%llu is no barrier, or no thread count", (unsigned long long)operand->bits);
+}
+
 /* bar.X is barrier.X.aligned (PTX ISA "barrier"). */
 static bool bind_named(ptx_bind *b, bool aligned)
 {
@@ -109,8 +116,12 @@ static bool bind_named(ptx_bind *b, bool aligned)
     if (!bind_end(b) || (i->operand_count + 1 == most && action != 1 ? false : !bind_operands(b, most))) {
         return false;
     }
-    i->a = bind_source(b, at++, PTX_U32);
     i->count = i->operand_count == most;
+    if (!constant_fits(b, &i->operand[at], SIM_BARRIERS, 1) ||
+        (i->count && !constant_fits(b, &i->operand[at + 1], UINT32_MAX, PTX_LANES))) {
+        return false;
+    }
+    i->a = bind_source(b, at++, PTX_U32);
     if (i->count) {
         i->b = bind_source(b, at++, PTX_U32);
     }
@@ -179,7 +190,7 @@ static bool bind_cluster(ptx_bind *b)
     }
     i->flag = bind_take(b, "aligned");
     i->run = run_cluster;
-    return bind_end(b) && bind_operands(b, 0);
+    return bind_needs_target(b, SM_90, "barrier.cluster") && bind_end(b) && bind_operands(b, 0);
 }
 
 static bool bind_barrier(ptx_bind *b)

@@ -1,7 +1,5 @@
 /* op_control.c - branches, exits, and what only tells the hardware something. */
-#include "../ptx/bind.h"
-#include "sim.h"
-#include <string.h>
+#include "op_memory.h"
 
 enum { MIN_REGISTERS = 24, MAX_REGISTERS = 256, REGISTER_STEP = 8 };
 
@@ -139,7 +137,7 @@ static bool bind_griddepcontrol(ptx_bind *b)
         return bind_fail(b, "neither .launch_dependents nor .wait");
     }
     b->insn->run = run_nothing;
-    return bind_end(b) && bind_operands(b, 0);
+    return bind_needs_target(b, SM_90, "griddepcontrol") && bind_end(b) && bind_operands(b, 0);
 }
 
 static sim_next run_setmaxnreg(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
@@ -165,6 +163,9 @@ static bool bind_setmaxnreg(ptx_bind *b)
     int action = bind_choice(b, actions);
     if (action < 0 || !bind_take(b, "sync") || !bind_take(b, "aligned") || bind_type(b) != PTX_U32) {
         return bind_fail(b, "not .inc or .dec with .sync.aligned.u32");
+    }
+    if (b->module->target < SM_90 || !b->module->arch_specific) {
+        return bind_fail(b, "it needs sm_90a");
     }
     int64_t count = 0;
     if (!bind_end(b) || !bind_operands(b, 1) || !bind_constant(b, &b->insn->operand[0], &count)) {

@@ -1,7 +1,7 @@
 /* op_mbarrier.c - the mbarrier instructions. PTX ISA "Parallel Synchronization and Communication Instructions:
  * mbarrier". */
-#include "../ptx/bind.h"
 #include "barrier.h"
+#include "op_memory.h"
 
 typedef enum { ARRIVE_PLAIN, ARRIVE_EXPECT_TX, ARRIVE_NO_COMPLETE } arrive_kind;
 
@@ -13,6 +13,7 @@ typedef struct mbarrier_form {
     bool drop;      /* arrive_drop */
     bool relaxed;   /* neither release nor acquire */
     bool remote;    /* another block's barrier will do */
+    bool cluster;   /* .shared::cluster */
     bool parity, waits, completes, state;
 } mbarrier_form;
 
@@ -36,10 +37,14 @@ static bool take_order(ptx_bind *b, const char *name, bool *is_relaxed)
 {
     bool relaxed = bind_take(b, "relaxed"), named = !relaxed && name && bind_take(b, name);
     *is_relaxed = relaxed || !name;
-    if ((relaxed || named) && !bind_take(b, "cta") && !bind_take(b, "cluster")) {
-        return bind_fail(b, "the scope is neither .cta nor .cluster");
+    if (relaxed && !bind_needs_target(b, SM_90, ".relaxed")) {
+        return false;
     }
-    return true;
+    if ((!relaxed && !named) || bind_take(b, "cta")) {
+        return true;
+    }
+    return bind_take(b, "cluster") ? bind_needs_target(b, SM_90, "scope .cluster")
+                                   : bind_fail(b, "the scope is neither .cta nor .cluster");
 }
 
 static bool take_space(ptx_bind *b, mbarrier_form *form, bool may_be_remote)
@@ -50,8 +55,9 @@ static bool take_space(ptx_bind *b, mbarrier_form *form, bool may_be_remote)
         return bind_fail(b, "only barriers of the own block");
     }
     form->remote = may_be_remote && !own;
+    form->cluster = cluster;
     b->insn->space = own || cluster ? PTX_SHARED : PTX_GENERIC;
-    return true;
+    return !cluster || bind_needs_target(b, SM_90, ".shared::cluster");
 }
 
 static bool take_address(ptx_bind *b, mbarrier_form *form, uint32_t index)
@@ -181,35 +187,37 @@ static sim_next run_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     return SIM_NEXT;
 }
 
-/* The state is a result only for a barrier of the own block: "_" (or nothing) with .shared::cluster. */
-static bool bind_arrive(ptx_bind *b, bool drop)
+/* state or "_", address, and a count that may be left out. */
+static bool take_arrival(ptx_bind *b, mbarrier_form *form)
 {
     ptx_insn *i = b->insn;
-    mbarrier_form *form = new_form(b);
-    i->kind = bind_take(b, "expect_tx")    ? ARRIVE_EXPECT_TX
-              : bind_take(b, "noComplete") ? ARRIVE_NO_COMPLETE
-                                           : ARRIVE_PLAIN;
-    form->drop = drop;
-    if (!take_order(b, "release", &form->relaxed) || !take_space(b, form, true) || !take_b64(b)) {
+    form->has_count = i->operand_count == 3;
+    if (!bind_operands(b, i->kind != ARRIVE_PLAIN || form->has_count ? 3 : 2) || !take_address(b, form, 1)) {
         return false;
     }
-    uint32_t at = i->operand_count && i->operand[0].kind == PTX_ADDRESS ? 0 : 1;
-    form->state = at == 1 && i->operand_count > 0 && i->operand[0].kind != PTX_SINK;
-    form->has_count = i->operand_count == at + 2;
-    if (i->kind != ARRIVE_PLAIN || form->has_count ? !bind_operands(b, at + 2) : !bind_operands(b, at + 1)) {
+    bool newer = i->kind == ARRIVE_EXPECT_TX || (i->kind == ARRIVE_PLAIN && form->has_count);
+    if (newer && !bind_needs_target(b, SM_90, ".expect_tx, or a count without .noComplete,")) {
         return false;
     }
-    if (!take_address(b, form, at)) {
-        return false;
+    form->state = i->operand[0].kind != PTX_SINK;
+    if (form->state && form->cluster) {
+        return bind_fail(b, "the state of a barrier of .shared::cluster cannot be had");
     }
-    if (form->has_count) {
-        i->b = bind_source(b, at + 1, PTX_U32);
-    }
-    if (form->state) {
-        i->d = bind_dest(b, 0, PTX_B64);
-    }
-    i->run = run_arrive;
+    i->b = form->has_count ? bind_source(b, 2, PTX_U32) : 0;
+    i->d = form->state ? bind_dest(b, 0, PTX_B64) : 0;
     return bind_ok(b);
+}
+
+static bool bind_arrive(ptx_bind *b, bool drop)
+{
+    mbarrier_form *form = new_form(b);
+    b->insn->kind = bind_take(b, "expect_tx")    ? ARRIVE_EXPECT_TX
+                    : bind_take(b, "noComplete") ? ARRIVE_NO_COMPLETE
+                                                 : ARRIVE_PLAIN;
+    form->drop = drop;
+    b->insn->run = run_arrive;
+    return take_order(b, "release", &form->relaxed) && take_space(b, form, true) && take_b64(b) &&
+           take_arrival(b, form);
 }
 
 /* --- expect_tx, complete_tx --- */
@@ -236,6 +244,9 @@ static bool bind_tx(ptx_bind *b, bool completes)
 {
     mbarrier_form *form = new_form(b);
     form->completes = completes;
+    if (!bind_needs_target(b, SM_90, completes ? "complete_tx" : "expect_tx")) {
+        return false;
+    }
     if (!take_order(b, NULL, &form->relaxed) || !take_space(b, form, true) || !take_b64(b) || !bind_operands(b, 2) ||
         !take_address(b, form, 0)) {
         return false;
@@ -303,6 +314,9 @@ static bool bind_wait(ptx_bind *b, bool waits)
     ptx_insn *i = b->insn;
     mbarrier_form *form = new_form(b);
     form->waits = waits;
+    if (waits && !bind_needs_target(b, SM_90, "try_wait")) {
+        return false;
+    }
     form->parity = bind_take(b, "parity");
     if (!take_order(b, "acquire", &form->relaxed) || !take_space(b, form, false) || !take_b64(b)) {
         return false;

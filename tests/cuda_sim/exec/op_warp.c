@@ -1,6 +1,5 @@
 /* op_warp.c - exchange among the lanes of a warp, and a warp's place in its cluster. */
-#include "../ptx/bind.h"
-#include "sim.h"
+#include "op_memory.h"
 
 /* insn->c: slot of the members. */
 static sim_next all_here(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
@@ -109,6 +108,9 @@ static bool bind_shfl(ptx_bind *b)
     i->b = bind_source(b, 2, PTX_B32);
     more->segment = bind_source(b, 3, PTX_B32);
     i->c = bind_source(b, 4, PTX_B32);
+    if (i->operand[0].kind == PTX_PAIR && i->operand[0].element[0].kind == PTX_SINK) {
+        return bind_fail(b, "the result may not be left out");
+    }
     i->d = bind_dest_pair(b, PTX_B32, &more->has_predicate, &more->predicate);
     i->run = run_shfl;
     return bind_ok(b);
@@ -356,6 +358,9 @@ static bool bind_elect(ptx_bind *b)
     if (!bind_take(b, "sync") || !bind_end(b) || !bind_operands(b, 2)) {
         return bind_fail(b, "not elect.sync d|p, membermask");
     }
+    if (!bind_needs_target(b, SM_90, "elect")) {
+        return false;
+    }
     bool has_predicate = false;
     i->c = bind_source(b, 1, PTX_B32);
     i->d = bind_dest_pair(b, PTX_B32, &has_predicate, &i->value);
@@ -410,7 +415,7 @@ static bool bind_shared_address(ptx_bind *b, uint32_t count, ptx_type *type)
     if (*type != PTX_U32 && *type != PTX_U64) {
         return bind_fail(b, "the type is neither .u32 nor .u64");
     }
-    if (!bind_end(b) || !bind_operands(b, count)) {
+    if (!bind_needs_target(b, SM_90, i->mnemonic) || !bind_end(b) || !bind_operands(b, count)) {
         return false;
     }
     i->width = *type == PTX_U64;

@@ -414,6 +414,36 @@ static void cluster_faults(void)
                    SIM_FAULT_ADDRESS, "own block's");
 }
 
+/* What ptxas refuses for a target, or altogether. */
+static void targets(void)
+{
+    SIM_REFUSED("barrier.cluster.arrive;", "sm_90");
+    SIM_REFUSED("barrier.cluster.wait;", "sm_90");
+    SIM_REFUSED("mbarrier.try_wait.shared.b64 %q, [%x], %in;", "sm_90");
+    SIM_REFUSED("mbarrier.test_wait.relaxed.cta.shared.b64 %q, [%x], %in;", "sm_90");
+    SIM_REFUSED("mbarrier.test_wait.acquire.cluster.shared.b64 %q, [%x], %in;", "sm_90");
+    SIM_REFUSED("mbarrier.arrive.shared.b64 %in, [%x], 2;", "sm_90");
+    SIM_REFUSED("mbarrier.arrive.expect_tx.shared.b64 %in, [%x], 2;", "sm_90");
+    SIM_REFUSED("mbarrier.arrive.shared::cluster.b64 _, [%x];", "sm_90");
+    SIM_REFUSED("mbarrier.expect_tx.relaxed.cta.shared.b64 [%x], 2;", "sm_90");
+    SIM_REFUSED("mbarrier.complete_tx.relaxed.cta.shared.b64 [%x], 2;", "sm_90");
+    SIM_REFUSED("mapa.u64 %in, %in, %x;", "sm_90");
+    SIM_REFUSED("getctarank.u64 %x, %in;", "sm_90");
+    SIM_REFUSED("elect.sync %x|%q, -1;", "sm_90");
+    SIM_REFUSED("griddepcontrol.wait;", "sm_90");
+    SIM_REFUSED("setmaxnreg.inc.sync.aligned.u32 40;", "sm_90a");
+    sim_test_target("sm_90", "8.0");
+    SIM_REFUSED("setmaxnreg.inc.sync.aligned.u32 40;", "sm_90a");
+    SIM_REFUSED("mbarrier.arrive.shared::cluster.b64 %in, [%x];", "state");
+    SIM_REFUSED("mbarrier.arrive.shared.b64 [%x];", "");
+    SIM_REFUSED("mbarrier.init.shared::cluster.b64 [%x], 1;", "own block");
+    SIM_REFUSED("mbarrier.arrive.release.gpu.shared.b64 _, [%x];", "scope");
+    SIM_REFUSED("barrier.cluster.wait.relaxed;", "relaxed");
+    SIM_REFUSED("bar.sync 16;", "16");
+    SIM_REFUSED("bar.sync 0, 33;", "33");
+    SIM_REFUSED("shfl.sync.idx.b32 _|%q, %x, 1, 31, -1;", "left out");
+}
+
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {
@@ -429,6 +459,7 @@ int main(int argc, char **argv)
         {"missing_bytes", missing_bytes},
         {"clusters", clusters},
         {"cluster_faults", cluster_faults},
+        {"targets", targets},
     };
     return SIM_MAIN("barriers", groups);
 }
