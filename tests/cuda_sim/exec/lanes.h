@@ -83,7 +83,7 @@ static inline bool sim_bind_same(ptx_bind *b, uint32_t sources, sim_handler run)
         return false;
     }
     uint32_t *slots[] = {&i->a, &i->b, &i->c};
-    for (uint32_t s = 0; s < sources; s++) {
+    for (uint32_t s = 0; s < sources && s < sizeof slots / sizeof slots[0]; s++) {
         *slots[s] = bind_source(b, s + 1, (ptx_type)i->type);
     }
     i->d = bind_dest(b, 0, (ptx_type)i->type);

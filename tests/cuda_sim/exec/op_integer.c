@@ -413,7 +413,7 @@ static bool bind_mad24(ptx_bind *b)
 
 static int64_t part_of(uint32_t bits, uint32_t index, uint32_t width, bool is_signed)
 {
-    uint32_t part = bits >> (index * width) & ((1u << width) - 1);
+    uint32_t part = bits >> (index * width) & (width == 8 ? UINT8_MAX : UINT16_MAX);
     return is_signed && part >> (width - 1) ? (int64_t)part - (INT64_C(1) << width) : part;
 }
 

@@ -205,7 +205,7 @@ static sim_next perform(sim_async *base)
     for (uint32_t e = 0; how->negative && e < WARP_ROWS * how->depth; e++) {
         a[e] = -a[e];
     }
-    uint32_t tiles = how->columns / 8 * 2, per_tile = how->sum_count / tiles;
+    uint32_t tiles = how->columns / 8 * 2, per_tile = how->sum_type == PTX_F16 ? 1 : 2;
     for (uint32_t t = 0; t < tiles; t++) {
         float c[SIM_TILE_SIZE] = {0};
         const uint32_t *slots = how->sum + t * per_tile;
