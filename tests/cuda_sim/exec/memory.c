@@ -391,19 +391,35 @@ static sim_next reach_shared_row(sim_warp *warp, const ptx_insn *insn, uint32_t 
     return options->no_races ? SIM_NEXT : sim_race_row(warp, insn, block, offset, size, access);
 }
 
-static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
-                             uint32_t size, sim_access access, uint8_t **host, uint8_t **row)
+/* All lanes in the own block's memory, as they mostly are: their offsets, without a look at each. */
+static bool reach_own(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_block **owner,
+                      uint32_t *offset)
 {
-    sim_block *owner[PTX_LANES];
-    uint32_t offset[PTX_LANES];
-    bool strong = access == SIM_ATOMIC || (access & SIM_STRONG_MARK);
+    uint64_t low = UINT64_MAX, high = 0, odd = 0;
+    SIM_FOR_LANES(lane, mask)
+    {
+        low = address[lane] < low ? address[lane] : low;
+        high = address[lane] > high ? address[lane] : high;
+        odd |= address[lane];
+    }
+    uint64_t base = (low >= SIM_SHARED_WINDOW ? SIM_SHARED_WINDOW : 0) + SIM_SHARED_BASE;
+    if (low < base || high - base >= warp->block->shared_bytes || size > warp->block->shared_bytes - (high - base) ||
+        (odd & (size - 1))) {
+        return false;
+    }
+    SIM_FOR_LANES(lane, mask)
+    {
+        owner[lane] = warp->block;
+        offset[lane] = (uint32_t)(address[lane] - base);
+    }
+    return true;
+}
+
+static sim_next find_lanes(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
+                           uint32_t size, sim_access access, sim_block **owner, uint32_t *offset)
+{
     if (!all_aligned(warp, insn, mask, address, size)) {
         return SIM_FAULT;
-    }
-    if (row && !strong && is_row(mask, address, size) &&
-        find_shared(warp, address[0], size * PTX_LANES, &offset[0]) == warp->block) {
-        *row = warp->block->shared + offset[0];
-        return reach_shared_row(warp, insn, offset[0], size, access);
     }
     SIM_FOR_LANES(lane, mask)
     {
@@ -411,6 +427,27 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
         if (!owner[lane] || (own && owner[lane] != warp->block)) {
             return fault_shared(warp, insn, (int)lane, address[lane], size, access);
         }
+    }
+    return SIM_NEXT;
+}
+
+static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
+                             uint32_t size, sim_access access, uint8_t **host, uint8_t **row)
+{
+    sim_block *owner[PTX_LANES];
+    uint32_t offset[PTX_LANES];
+    bool strong = access == SIM_ATOMIC || (access & SIM_STRONG_MARK);
+    if (row && !strong && is_row(mask, address, size) && (address[0] & (size - 1)) == 0 &&
+        find_shared(warp, address[0], size * PTX_LANES, &offset[0]) == warp->block) {
+        *row = warp->block->shared + offset[0];
+        return reach_shared_row(warp, insn, offset[0], size, access);
+    }
+    if (!reach_own(warp, mask, address, size, owner, offset) &&
+        find_lanes(warp, insn, mask, own, address, size, access, owner, offset) != SIM_NEXT) {
+        return SIM_FAULT;
+    }
+    SIM_FOR_LANES(lane, mask)
+    {
         host[lane] = owner[lane]->shared + offset[lane];
     }
     if (use_defined(warp, insn, mask, owner, offset, size, access) != SIM_NEXT) {

@@ -21,7 +21,8 @@ enum {
     ACTOR_SHIFT = INSN_SHIFT + INSN_BITS,
     TIME_MASK = (1 << TIME_BITS) - 1,
     MAX_INSN = (1 << INSN_BITS) - 1,
-    SPLIT_ACTOR = 0xfff, /* race.c: the word's bytes differ */
+    MAX_SPLITS = (1 << (LANE_BITS + INSN_BITS)) - 1,
+    SPLIT_ACTOR = 0xfff, /* shadow.c: the word's bytes differ */
     MAX_ACTORS = SPLIT_ACTOR,
     SEVERAL_LANES = PTX_LANES
 };

@@ -78,6 +78,18 @@ static inline bool races_with(const actor_view *v, uint64_t stamp, uint32_t lane
 
 /* --- cells --- */
 
+/* In place of the last write, a split word has its number; whoever takes it for a write never knows of it. */
+static uint64_t split_tag(uint32_t number)
+{
+    return (uint64_t)SPLIT_ACTOR << ACTOR_SHIFT | (uint64_t)number << LANE_SHIFT | (uint64_t)WEAK_WRITE << CLASS_SHIFT |
+           TIME_MASK;
+}
+
+static uint32_t split_number(const race_cell *cell)
+{
+    return (uint32_t)(cell->write >> LANE_SHIFT) & MAX_SPLITS;
+}
+
 static bool is_split(const race_cell *cell)
 {
     return stamp_actor(cell->write) == SPLIT_ACTOR;
@@ -85,7 +97,7 @@ static bool is_split(const race_cell *cell)
 
 static race_cell *bytes_of(sim_race *race, const race_cell *cell)
 {
-    return race->split[(uint32_t)cell->write];
+    return race->split[split_number(cell)];
 }
 
 /* --- lists of chunks: cells that were touched together share one, and change it by a copy --- */
@@ -163,6 +175,10 @@ static bool split_word(sim_race *race, race_cell *cell)
     if (race->free_split_count) {
         at = race->free_splits[--race->free_split_count];
     } else {
+        if (race->splits == MAX_SPLITS) {
+            race->failed = true;
+            return false;
+        }
         if (race->splits == race->split_capacity) {
             uint32_t capacity = 2 * race->split_capacity + 64;
             void *split = realloc(race->split, capacity * sizeof *race->split);
@@ -183,14 +199,14 @@ static bool split_word(sim_race *race, race_cell *cell)
     if (cell->more) {
         race->chunk[cell->more].users += 3;
     }
-    *cell = (race_cell){.write = (uint64_t)SPLIT_ACTOR << ACTOR_SHIFT | at};
+    *cell = (race_cell){.write = split_tag(at)};
     return true;
 }
 
 /* The whole word has been written. */
 static void join_word(sim_race *race, race_cell *cell)
 {
-    uint32_t at = (uint32_t)cell->write;
+    uint32_t at = split_number(cell);
     for (uint32_t b = 0; b < 4; b++) {
         leave_list(race, race->split[at][b].more, 1);
     }
@@ -325,10 +341,12 @@ typedef struct words {
     uint32_t first, count, lane, shift;
 } words;
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* Alike but for lane and instruction, which lie side by side. */
 #define ACTOR_AND_TIME (~(((UINT64_C(1) << (LANE_BITS + INSN_BITS)) - 1) << LANE_SHIFT))
 
-static inline bool are_alike(const uint64_t *stamps, const words *w)
+static ALWAYS_INLINE bool are_alike(const uint64_t *stamps, const words *w)
 {
     uint64_t odd = 0;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -337,7 +355,7 @@ static inline bool are_alike(const uint64_t *stamps, const words *w)
     return (odd & ACTOR_AND_TIME) == 0;
 }
 
-static inline bool have_lanes(const uint64_t *stamps, const words *w)
+static ALWAYS_INLINE bool have_lanes(const uint64_t *stamps, const words *w)
 {
     uint32_t odd = 0;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -347,7 +365,7 @@ static inline bool have_lanes(const uint64_t *stamps, const words *w)
 }
 
 /* Alike stamps: is each known to its lane? */
-static inline bool are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
+static ALWAYS_INLINE bool are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
 {
     uint64_t stamp = without_lane(stamps[0]);
     if (is_known(v, stamp, ANY_LANE, fenced)) {
@@ -357,7 +375,7 @@ static inline bool are_known(const actor_view *v, const uint64_t *stamps, const 
 }
 
 /* The list that all share. */
-static inline bool have_one_list(const uint32_t *more, const words *w)
+static ALWAYS_INLINE bool have_one_list(const uint32_t *more, const words *w)
 {
     uint32_t odd = 0;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -366,7 +384,7 @@ static inline bool have_one_list(const uint32_t *more, const words *w)
     return odd == 0;
 }
 
-static inline bool stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
+static ALWAYS_INLINE bool stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
 {
     access_class earlier = stamp_class(stamps[0]);
     return are_alike(stamps, w) && (!stamps[0] || !conflicts(earlier, v->class) ||
@@ -388,7 +406,7 @@ static bool list_is_clear(const actor_view *v, uint32_t list, const words *w)
 }
 
 /* Everything in these words is alike, and known or no matter. false: perhaps not. */
-static inline bool run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+static ALWAYS_INLINE bool run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
 {
     const uint32_t *more = shadow->more + w->first;
     return stamps_are_clear(v, shadow->write + w->first, w) && stamps_are_clear(v, shadow->since[0] + w->first, w) &&
@@ -396,7 +414,7 @@ static inline bool run_is_clear(const actor_view *v, const struct sim_shadow *sh
            (!more[0] || list_is_clear(v, more[0], w));
 }
 
-static inline void put_stamps(const actor_view *v, uint64_t *stamps, const words *w)
+static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, const words *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {
         stamps[i] = with_lane(v->stamp, w->lane + (i >> w->shift));
@@ -404,7 +422,7 @@ static inline void put_stamps(const actor_view *v, uint64_t *stamps, const words
 }
 
 /* A clear run is written. */
-static inline bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
+static ALWAYS_INLINE bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
     uint64_t *write = shadow->write + w->first;
     uint32_t *more = shadow->more + w->first;
@@ -438,7 +456,8 @@ static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, c
     for (uint32_t at = list; at && !place; at = v->race->chunk[at].next) {
         for (uint32_t k = 0; k < CHUNK_STAMPS && !place; k++) {
             uint64_t *since = &v->race->chunk[at].since[k];
-            bool old = stands_for(v->class, stamp_class(*since)) && is_known(v, *since, w->lane, false);
+            bool own = stamp_actor(*since) == v->self && stamp_lane(*since) == w->lane;
+            bool old = stands_for(v->class, stamp_class(*since)) && (own || is_known(v, *since, w->lane, false));
             place = old ? since : NULL;
         }
     }
@@ -453,7 +472,7 @@ static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, c
 }
 
 /* A clear run is touched. */
-static inline bool run_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
+static ALWAYS_INLINE bool run_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
     uint64_t *room = NULL;
     for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
@@ -462,7 +481,8 @@ static inline bool run_touch(const actor_view *v, struct sim_shadow *shadow, con
     }
     for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
         uint64_t *since = shadow->since[k] + w->first;
-        room = stands_for(v->class, stamp_class(since[0])) && are_known(v, since, w, false) ? since : NULL;
+        bool own = stamp_actor(since[0]) == v->self && have_lanes(since, w);
+        room = stands_for(v->class, stamp_class(since[0])) && (own || are_known(v, since, w, false)) ? since : NULL;
     }
     if (room) {
         put_stamps(v, room, w);
@@ -475,7 +495,7 @@ static inline bool run_touch(const actor_view *v, struct sim_shadow *shadow, con
     return place != NULL;
 }
 
-static inline bool run_step(const actor_view *v, struct sim_shadow *shadow, const words *w, race_step step)
+static ALWAYS_INLINE bool run_step(const actor_view *v, struct sim_shadow *shadow, const words *w, race_step step)
 {
     switch (step) {
     case CHECK:
@@ -540,6 +560,12 @@ static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_st
 uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
                      uint32_t size, uint32_t *at)
 {
+    if (offset % 4 == 0 && size == 4) { /* one word: the loops over words go */
+        words w = {.first = offset / 4, .count = 1, .lane = lane, .shift = ONE_LANE};
+        if (run_step(v, shadow, &w, step)) {
+            return 0;
+        }
+    }
     uint64_t other = 0;
     for (uint32_t end = offset + size, next; offset < end && !other; offset = next) {
         uint32_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;

@@ -88,6 +88,10 @@ static void bytes(void)
     RACES(BYTE "st.shared.b8 [%next], t; ld.shared.b32 x, [y];", 32, "shared+0x1");
     RACES(HALF "st.shared.b16 [%next], t; ld.shared.b32 x, [y];", 32, "shared+0x2");
     PASSES(HALF "st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y];", 64);
+#define FOUR ".reg .b32 v<4>; and.b32 y, t, 3; mad.lo.u32 y, y, 16, %base; ld.shared.v4.b32 {v0, v1, v2, v3}, [y];"
+    RACES(HALF "st.shared.b16 [%next], t; " FOUR, 32, "shared+0x");
+    PASSES(HALF "st.shared.b16 [%next], t; bar.sync 0; " FOUR, 64);
+    RACES(HALF "st.shared.b16 [%next], t; bar.sync 0; " FOUR "st.shared.b16 [%next], t;", 64, "read");
     /* Apart, whole, and apart again. */
     PASSES(HALF
            "st.shared.b16 [%next], t; bar.sync 0; ld.shared.b32 x, [y]; bar.sync 0; @first st.shared.b32 [%at], x; "
@@ -119,6 +123,18 @@ static void readers(void)
     RACES(READ "@!third bar.sync 1, 480; @zero st.shared.b32 [%base], x;", 512, "");
     RACES(READ "setp.eq.u32 q, w, 15; @!q bar.sync 1, 480; @zero st.shared.b32 [%base], x;", 512, "");
     PASSES(READ "@third bra last; bar.sync 1, 480; last: bar.sync 0; @zero st.shared.b32 [%base], x;", 512);
+    /* Rows and parts of rows, by many: words that share their readers, and then no longer do. */
+#define WIDE "mad.lo.u32 y, t, 16, %base; and.b32 y, y, 127; add.u32 y, y, %base; .reg .b32 v<4>;\n"
+#define ALL  WIDE "@first st.shared.b32 [%at], t; bar.sync 0; ld.shared.v4.b32 {v0, v1, v2, v3}, [y];\n"
+    PASSES(ALL "@third ld.shared.b32 x, [%base+4]; bar.sync 0; @first st.shared.b32 [%at], t;", 512);
+    RACES(ALL "bar.sync 0; @third ld.shared.b32 x, [%base+4]; @first st.shared.b32 [%at], t;", 512, "shared+0x4");
+    RACES(ALL "bar.sync 0; @!zero bra end; @zero ld.shared.b32 x, [%base+8]; end: @second st.shared.b32 [%base+8], z;",
+          512, "shared+0x8");
+    RACES(ALL "setp.eq.u32 q, w, 9; @!q bar.sync 1, 480; @first st.shared.b32 [%at], t;", 512, "read");
+    PASSES(ALL
+           "bar.sync 0; setp.lt.u32 q, t, 8; @q st.shared.v4.b32 [y], {z, z, z, z}; bar.sync 0; ld.shared.b32 x, [y]; "
+           "bar.sync 0; @q st.shared.v4.b32 [y], {z, z, z, z};",
+           512);
     /* In turns: warp 0 tells warp 1, warp 1 warp 2. */
 #define TURNS(one, two)                                                                                                \
     "@first st.shared.b32 [%base], z; @first " one "; @second " one "; @second " two "; @third " two                   \
