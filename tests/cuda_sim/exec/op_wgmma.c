@@ -274,7 +274,7 @@ static sim_next take(operation *op, uint32_t index, bool is_sum, bool is_read)
                                 owner->agent.insn->line);
         }
     } else if (warp->unfenced[reg]) {
-        return sim_fault_at(warp, insn, -1, SIM_FAULT_ASYNC, "%s was written since the last wgmma.fence", name);
+        return sim_fault_at(warp, insn, -1, SIM_FAULT_ASYNC, "%s was used since the last wgmma.fence", name);
     } else if (is_read && !sim_opts(warp)->no_undefined && warp->defined[reg] != UINT32_MAX) {
         return sim_fault_at(warp, insn, __builtin_ctz(~warp->defined[reg]), SIM_FAULT_UNDEFINED,
                             "%s is read but was never written", name);

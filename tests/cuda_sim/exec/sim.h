@@ -57,7 +57,7 @@ struct sim_warp {
     uint8_t *file;           /* registers, constants, special registers; see ptx_operand */
     uint32_t *defined;       /* a register's lanes that hold a value; [0] is all ones */
     uint32_t *in_flight;     /* lanes of registers that an unfinished wgmma owns (they are also undefined) */
-    uint32_t *unfenced;      /* lanes of registers written since the last wgmma.fence; NULL where in_flight is */
+    uint32_t *unfenced;      /* lanes of registers used since the last wgmma.fence; NULL where in_flight is */
     const sim_async **owner; /* of a register in flight: the last operation that uses it; NULL where in_flight is */
     uint8_t *local;          /* lane l's local memory at l * function->local_bytes */
     uint32_t *local_defined; /* a bit a byte of `local`; NULL: not checked */

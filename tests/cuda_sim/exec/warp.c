@@ -233,13 +233,18 @@ static inline bool may_run(const loop *l, const ptx_insn *insn, uint32_t mask)
            (!l->warp->in_flight || !touches_in_flight(l->warp, insn->writes, insn->write_count, mask));
 }
 
-static inline void note_writes(const sim_warp *warp, const ptx_insn *insn, uint32_t mask)
+static inline void note_uses(const sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     for (uint32_t r = 0; r < insn->write_count; r++) {
         warp->defined[insn->writes[r]] |= mask;
     }
-    for (uint32_t r = 0; warp->unfenced && r < insn->write_count; r++) {
-        warp->unfenced[insn->writes[r]] |= mask;
+    if (warp->unfenced) {
+        for (uint32_t r = 0; r < insn->write_count; r++) {
+            warp->unfenced[insn->writes[r]] |= mask;
+        }
+        for (uint32_t r = 0; r < insn->read_count; r++) {
+            warp->unfenced[insn->reads[r]] |= mask;
+        }
     }
 }
 
@@ -276,7 +281,7 @@ static inline sim_next run_one(loop *l, const ptx_insn *insn, uint32_t mask)
     }
     sim_next next = insn->run(l->warp, insn, mask);
     if (next == SIM_NEXT || next == SIM_YIELD) {
-        note_writes(l->warp, insn, mask);
+        note_uses(l->warp, insn, mask);
     }
     return next;
 }

@@ -333,9 +333,10 @@ static void rules(void)
         fails(SIM_HERE, FENCED RUN_RS "mov.b32 to, a1;\n", SIM_FAULT_ASYNC, "a1");
         fails(SIM_HERE, FENCED "setp.ne.u32 p, 0, 0;\n" RUN RUN_16, SIM_FAULT_ASYNC, "d0");
         fails(SIM_HERE, "fence.proxy.async;\nbar.sync 0;\n" RUN, SIM_FAULT_ASYNC, "wgmma.fence");
-        fails(SIM_HERE, FENCED "mov.f32 d2, d1;\n" RUN, SIM_FAULT_ASYNC, "d2 was written since");
-        fails(SIM_HERE, FENCED "mov.b32 a3, 7;\n" RUN_RS, SIM_FAULT_ASYNC, "a3 was written since");
-        fails(SIM_HERE, FENCED RUN COMMIT WAIT(0) "add.f32 d0, d0, d0;\n" RUN, SIM_FAULT_ASYNC, "d0 was written since");
+        fails(SIM_HERE, FENCED "mov.f32 d2, 0f00000000;\n" RUN, SIM_FAULT_ASYNC, "d2 was used since");
+        fails(SIM_HERE, FENCED "mov.b32 a3, 7;\n" RUN_RS, SIM_FAULT_ASYNC, "a3 was used since");
+        fails(SIM_HERE, FENCED RUN COMMIT WAIT(0) "add.f32 d0, d0, d0;\n" RUN, SIM_FAULT_ASYNC, "d0 was used since");
+        fails(SIM_HERE, FENCED RUN COMMIT WAIT(0) "mov.f32 e0, d1;\n" RUN, SIM_FAULT_ASYNC, "d1 was used since");
         fails(SIM_HERE, "bar.sync 0;\nwgmma.fence.sync.aligned;\n" RUN COMMIT WAIT(0), SIM_FAULT_RACE, "");
         fails(SIM_HERE, FENCED RUN "st.shared.b32 [to], 0;\n" COMMIT WAIT(0), SIM_FAULT_RACE, "");
         fails(SIM_HERE, FENCED "wgmma.fence.sync.aligned;\n" RUN_16, SIM_FAULT_UNDEFINED, "e0");
