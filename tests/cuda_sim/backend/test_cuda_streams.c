@@ -28,6 +28,26 @@ static void test_words(void **state)
     OK(cu.cuMemFree_v2(words));
 }
 
+/* A stream that is destroyed early is a misuse; what was told to it is still done. */
+static void test_destroyed_early(void **state)
+{
+    (void)state;
+    nv_stream first = driver_stream(), second = driver_stream();
+    nv_ptr words = driver_words(4);
+    unsigned errors = cu.errors();
+    OK(cu.cuStreamWaitValue32_v2(first, words, 5, NV_WAIT_VALUE_EQ));
+    OK(cu.cuStreamWriteValue32_v2(first, words + 4, 7, 0));
+    OK(cu.cuStreamDestroy_v2(first));
+    assert_int_equal(cu.errors(), errors + 1);
+    IS(NV_ERROR_INVALID_HANDLE, cu.cuStreamQuery(first));
+    assert_int_equal(driver_word(words + 4), 0);
+    OK(cu.cuStreamWriteValue32_v2(second, words, 5, 0));
+    OK(cu.cuStreamWaitValue32_v2(second, words + 4, 7, NV_WAIT_VALUE_EQ));
+    OK(cu.cuStreamSynchronize(second));
+    OK(cu.cuStreamDestroy_v2(second));
+    OK(cu.cuMemFree_v2(words));
+}
+
 /* What is there, what is waited for, and whether that is satisfied. */
 static void test_conditions(void **state)
 {
@@ -45,6 +65,7 @@ static void test_conditions(void **state)
         {1, UINT64_C(1) << 40, NV_WAIT_VALUE_GEQ, 8, false},
         {6, 4, NV_WAIT_VALUE_AND, 4, true},
         {2, 4, NV_WAIT_VALUE_AND, 4, false},
+        {2, 6, NV_WAIT_VALUE_AND, 4, true}, /* one bit is enough */
         {0xfffffff0, 0xe, NV_WAIT_VALUE_NOR, 4, true},
         {0xfffffff0, 0xf, NV_WAIT_VALUE_NOR, 4, false},
     };
@@ -133,6 +154,50 @@ static void test_events(void **state)
     OK(cu.cuStreamDestroy_v2(stream));
     OK(cu.cuStreamDestroy_v2(other));
     OK(cu.cuMemFree_v2(words));
+}
+
+typedef struct run {
+    int inside, together, count;
+    char order[8];
+} run;
+typedef struct step {
+    run *run;
+    char name;
+} step;
+
+static void take_step(void *data)
+{
+    const step *s = data;
+    if (__atomic_add_fetch(&s->run->inside, 1, __ATOMIC_SEQ_CST) > 1)
+        s->run->together++;
+    nanosleep(&(struct timespec){0, 2000000}, NULL);
+    s->run->order[s->run->count++ % 7] = s->name;
+    __atomic_sub_fetch(&s->run->inside, 1, __ATOMIC_SEQ_CST);
+}
+
+/* b and c wait for a; c runs before b, as nothing says otherwise. Two launches do not overlap. */
+static void test_graph_order(void **state)
+{
+    (void)state;
+    run runs = {0};
+    step steps[] = {{&runs, 'a'}, {&runs, 'b'}, {&runs, 'c'}};
+    nv_stream first = driver_stream(), second = driver_stream();
+    nv_graph graph;
+    nv_graph_exec exec;
+    nv_node nodes[3];
+    OK(cu.cuGraphCreate(&graph, 0));
+    for (int i = 0; i < 3; i++)
+        OK(cu.cuGraphAddHostNode(&nodes[i], graph, nodes, i > 0, &(nv_host_node){take_step, &steps[i]}));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphLaunch(exec, first));
+    OK(cu.cuGraphLaunch(exec, second));
+    OK(cu.cuCtxSynchronize());
+    assert_string_equal(runs.order, "acbacb");
+    assert_int_equal(runs.together, 0);
+    OK(cu.cuGraphExecDestroy(exec));
+    OK(cu.cuGraphDestroy(graph));
+    OK(cu.cuStreamDestroy_v2(first));
+    OK(cu.cuStreamDestroy_v2(second));
 }
 
 /* kernel -> host node -> record; another graph waits for the event. Then other parameters. */
@@ -228,9 +293,11 @@ int driver_test_streams(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_words, driver_begin, driver_end),
+        cmocka_unit_test_setup_teardown(test_destroyed_early, driver_begin, driver_end),
         cmocka_unit_test_setup_teardown(test_conditions, driver_begin, driver_end),
         cmocka_unit_test_setup_teardown(test_host_functions, driver_begin, driver_end),
         cmocka_unit_test_setup_teardown(test_events, driver_begin, driver_end),
+        cmocka_unit_test_setup_teardown(test_graph_order, driver_begin, driver_end),
         cmocka_unit_test_setup_teardown(test_graph_nodes, driver_begin, driver_end),
         cmocka_unit_test_setup_teardown(test_node_cluster, driver_begin, driver_end),
     };
