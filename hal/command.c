@@ -158,10 +158,10 @@ static hal_status resolve_bindings(hal_cmdlist *list, const hal_kernel *kernel, 
             return status;
         }
         uint32_t alignment = alignment_of(list->object.device, kernel, i);
-        if (alignments && alignments[i] > alignment) { /* both are powers of two */
+        if (alignments && alignments[i] > alignment) {
             alignment = alignments[i];
         }
-        if (told->spans[i].offset % alignment) {
+        if (told->spans[i].offset & (alignment - 1)) { /* all are powers of two */
             return hal_fail(
                 HAL_ERROR_ALIGNMENT,
                 "kernel '%s', binding %u: offset %llu is no multiple of %u; align it, or use HAL_ABI_OFFSET",

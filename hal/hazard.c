@@ -20,19 +20,23 @@ void hal_hazard_window_lose(hal_hazard_window *window)
     window->lost = true;
 }
 
+static bool ends_before(const hal_hazard_range *range, const void *key, uint64_t begin)
+{
+    return (uintptr_t)range->key < (uintptr_t)key || (range->key == key && range->end < begin);
+}
+
 /* The first range that ends at `begin` or after it, or belongs to a later key. */
 static uint32_t set_find(const hal_hazard_set *set, const void *key, uint64_t begin)
 {
     uint32_t low = 0, high = set->used;
-    if (high) { /* most accesses come in rising order */
-        const hal_hazard_range *last = &set->ranges[high - 1];
-        if ((uintptr_t)last->key < (uintptr_t)key || (last->key == key && last->end < begin))
-            return high;
-    }
+    /* Most accesses come in rising order, and much that is read lies below all that is written. */
+    if (high && ends_before(&set->ranges[high - 1], key, begin))
+        return high;
+    if (high && !ends_before(&set->ranges[0], key, begin))
+        return 0;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        const hal_hazard_range *range = &set->ranges[middle];
-        if ((uintptr_t)range->key < (uintptr_t)key || (range->key == key && range->end < begin))
+        if (ends_before(&set->ranges[middle], key, begin))
             low = middle + 1;
         else
             high = middle;

@@ -207,10 +207,23 @@ hal_status hal_object_init(hal_object *object, hal_type type, hal_device *device
                            const char *fallback, void (*free_object)(hal_object *));
 void hal_retain(hal_object *object);
 void hal_release(hal_object *object); /* NULL is fine; the last reference buries or frees */
+/* What is wrong with `object`, if hal_check or hal_check_on says so. */
+hal_status hal_check_failed(const void *object, hal_type type, const char *what);
+hal_status hal_check_on_failed(const hal_device *device, const void *object, hal_type type, const char *what);
 /* HAL_OK if `object` is a live object of that type; `what` names the argument in the message. */
-hal_status hal_check(const void *object, hal_type type, const char *what);
+static inline hal_status hal_check(const void *object, hal_type type, const char *what)
+{
+    return object && ((const hal_object *)object)->type == (uint32_t)type ? HAL_OK
+                                                                          : hal_check_failed(object, type, what);
+}
 /* As hal_check, and of `device`. */
-hal_status hal_check_on(const hal_device *device, const void *object, hal_type type, const char *what);
+static inline hal_status hal_check_on(const hal_device *device, const void *object, hal_type type, const char *what)
+{
+    return object && ((const hal_object *)object)->type == (uint32_t)type &&
+                   ((const hal_object *)object)->device == device
+               ? HAL_OK
+               : hal_check_on_failed(device, object, type, what);
+}
 /* Read a caller's descriptor by the struct_size rule: an older caller's missing fields are zero, a newer caller's
  * unknown ones must be. desc may be NULL: all defaults. */
 hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char *what);

@@ -50,31 +50,24 @@ void hal_release(hal_object *object)
     }
 }
 
-hal_status hal_check(const void *object, hal_type type, const char *what)
+hal_status hal_check_failed(const void *object, hal_type type, const char *what)
 {
     if (!object) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s is NULL; pass a %s", what, type_name(type));
     }
-    uint32_t found = ((const hal_object *)object)->type;
-    if (found != (uint32_t)type) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s is %s (%p), not a live %s", what, type_name(found), object,
-                        type_name(type));
-    }
-    return HAL_OK;
+    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s is %s (%p), not a live %s", what,
+                    type_name(((const hal_object *)object)->type), object, type_name(type));
 }
 
-hal_status hal_check_on(const hal_device *device, const void *object, hal_type type, const char *what)
+hal_status hal_check_on_failed(const hal_device *device, const void *object, hal_type type, const char *what)
 {
     hal_status status = hal_check(object, type, what);
     if (status != HAL_OK) {
         return status;
     }
     const hal_object *header = object;
-    if (header->device != device) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s '%s' belongs to device '%s', not to '%s'", what, header->label,
-                        header->device->object.label, device->object.label);
-    }
-    return HAL_OK;
+    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s '%s' belongs to device '%s', not to '%s'", what, header->label,
+                    header->device->object.label, device->object.label);
 }
 
 hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char *what)

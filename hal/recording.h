@@ -96,7 +96,7 @@ hal_status hal_cmdlist_noted(hal_cmdlist *list, hal_status status);
 
 /* What an operator asks of a dispatch, on top of what the kernel and the device do. */
 typedef struct hal_dispatch_rules {
-    const uint32_t *alignments; /* of the address of span i, also of what a slot is bound to later; NULL: none */
+    const uint32_t *alignments; /* powers of two, for the address of span i, also of a slot's later; NULL: none */
     uint64_t most_groups;       /* one command runs: a larger grid is cut, so that no command runs for long, and each
                                    is handed over by itself; 0: as many as the device takes. A splittable kernel's */
 } hal_dispatch_rules;
