@@ -169,6 +169,32 @@ static void lost_while_waiting(void **state)
     hal_device_destroy(device);
 }
 
+/* A list's submission is one, too: nothing of it runs, and the next one does. */
+static void list_submission(void **state)
+{
+    (void)state;
+    hal_device *device = conf_open(NULL);
+    hal_stream *stream = conf_stream(device);
+    hal_buffer *x = conf_buffer(device, 64);
+    hal_cmdlist *list = conf_list(device);
+    OK(hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(x), &(uint32_t){1}, 4));
+    OK(hal_cmd_fill(list, hal_whole(x), &(uint32_t){2}, 4));
+    OK(hal_cmdlist_finish(list));
+    OK(hal_device_inject_fault(device, HAL_FAULT_SUBMIT, 1));
+    EXPECT(HAL_ERROR_BACKEND, hal_cmdlist_submit(list, stream, NULL));
+    conf_expect_error("injected fault");
+    conf_check_u32(stream, x, 0, 16, 1, 0);
+    OK(hal_cmdlist_submit(list, stream, NULL));
+    conf_check_u32(stream, x, 0, 16, 2, 0);
+    OK(hal_device_inject_fault(device, HAL_FAULT_LOST, 1));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_cmdlist_submit(list, stream, NULL));
+    EXPECT(HAL_ERROR_DEVICE_LOST, hal_device_status(device));
+    hal_cmdlist_destroy(list);
+    hal_buffer_destroy(x);
+    hal_stream_destroy(stream);
+    hal_device_destroy(device);
+}
+
 /* By environment, before the first call. */
 static void by_environment(void **state)
 {
@@ -192,8 +218,8 @@ static void by_environment(void **state)
 int conf_test_faults(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(allocations), CASE(submissions),        CASE(compilations),
-        CASE(lost),        CASE(lost_while_waiting), CASE(by_environment),
+        CASE(allocations),        CASE(submissions),    CASE(compilations),    CASE(lost),
+        CASE(lost_while_waiting), CASE(by_environment), CASE(list_submission),
     };
     return RUN("faults", tests);
 }
