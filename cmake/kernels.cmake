@@ -1,10 +1,11 @@
 # Built-in kernels: one row of hal_builtins[] per hal_builtin() call.
 #
-#   hal_builtin(NAME gemm FILE gemm)
+#   hal_builtin(NAME gemm FILE gemm [ONE_ENTRY])
 #
 # embeds kernels_cl/gemm.cl (with its local includes resolved), kernels_glsl/gemm.comp compiled to SPIR-V with
 # -DHAL_KERNEL_gemm, and kernels_cu/gemm.cu compiled to PTX for compute_80. A language whose file or compiler is
 # missing leaves its column NULL, with the reason. The PTX of a file holds every kernel of it and is embedded once.
+# ONE_ENTRY: the CUDA form is a single entry, NAME, which reads from its arguments what the constants say.
 
 find_program(HAL_GLSLANG NAMES glslangValidator glslang DOC "GLSL to SPIR-V compiler for the built-in Vulkan kernels")
 find_program(HAL_NVCC NAMES nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "nvcc, for the built-in CUDA kernels")
@@ -30,13 +31,19 @@ endfunction()
 
 # Remembered here and made by hal_builtins_finish() in the root: a custom command only serves targets of its own folder.
 function(hal_builtin)
-  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
+  cmake_parse_arguments(K "ONE_ENTRY" "NAME;FILE" "" ${ARGN})
+  if(K_ONE_ENTRY)
+    set(one true)
+  else()
+    set(one false)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_ONE_ENTRY ${one})
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_NAMES ${K_NAME})
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_FILES ${K_FILE})
 endfunction()
 
 function(hal_builtin_make)
-  cmake_parse_arguments(K "" "NAME;FILE" "" ${ARGN})
+  cmake_parse_arguments(K "" "NAME;FILE;ONE_ENTRY" "" ${ARGN})
   set(cl NULL)
   set(spirv "NULL, NULL")
   set(ptx NULL)
@@ -61,7 +68,7 @@ function(hal_builtin_make)
   set(source ${PROJECT_SOURCE_DIR}/kernels_glsl/${K_FILE}.comp)
   set(symbol hal_spv_${K_NAME})
   if(EXISTS ${source} AND HAL_GLSLANG)
-    file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl ${HAL_KERNEL_ABI_DIR}/kernel_math.*)
+    file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_glsl/*.glsl ${HAL_KERNEL_ABI_DIR}/kernel_*.h ${HAL_KERNEL_ABI_DIR}/kernel_*.inc)
     add_custom_command(OUTPUT ${HAL_GENERATED}/${K_NAME}.spv
       COMMAND ${HAL_GLSLANG} --target-env vulkan1.2 -V --quiet -DHAL_KERNEL_${K_NAME}
               -I${PROJECT_SOURCE_DIR}/kernels_glsl -I${HAL_KERNEL_ABI_DIR}
@@ -108,14 +115,15 @@ function(hal_builtin_make)
     set(absent NULL)
   endif()
   set_property(GLOBAL APPEND_STRING PROPERTY HAL_BUILTIN_ROWS
-    "    {\"${K_NAME}\", ${cl}, ${spirv}, ${ptx}, ${cubin}, ${absent}},\n")
+    "    {\"${K_NAME}\", ${cl}, ${spirv}, ${ptx}, ${cubin}, ${absent}, ${K_ONE_ENTRY}},\n")
 endfunction()
 
 function(hal_builtins_finish)
   get_property(names GLOBAL PROPERTY HAL_BUILTIN_NAMES)
   get_property(files GLOBAL PROPERTY HAL_BUILTIN_FILES)
-  foreach(name file IN ZIP_LISTS names files)
-    hal_builtin_make(NAME ${name} FILE ${file})
+  get_property(one_entries GLOBAL PROPERTY HAL_BUILTIN_ONE_ENTRY)
+  foreach(name file one IN ZIP_LISTS names files one_entries)
+    hal_builtin_make(NAME ${name} FILE ${file} ONE_ENTRY ${one})
   endforeach()
   get_property(externs GLOBAL PROPERTY HAL_BUILTIN_EXTERNS)
   get_property(rows GLOBAL PROPERTY HAL_BUILTIN_ROWS)
@@ -125,7 +133,7 @@ function(hal_builtins_finish)
 
 @externs@
 const hal_builtin hal_builtins[] = {
-@rows@    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL},
+@rows@    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false},
 };
 const size_t hal_builtin_count = sizeof hal_builtins / sizeof hal_builtins[0] - 1;
 ")

@@ -82,6 +82,7 @@ typedef struct hal_builtin {
     const unsigned char *cuda_cubin; /* sm_90 */
     const size_t *cuda_cubin_size;
     const char *cuda_absent; /* why cuda_ptx is NULL */
+    bool one_entry;          /* the CUDA form is one entry, NAME: constants only repeat what its arguments say */
 } hal_builtin;
 extern const hal_builtin hal_builtins[];
 extern const size_t hal_builtin_count;

@@ -125,8 +125,8 @@ static hal_status check_kernel(const hal_device *device, const char *label, hal_
     return check_group(device, label, desc);
 }
 
-/* `module` may be one of the device's own; then it is not referenced. */
-static hal_status make_kernel(hal_module *module, bool own, const char *entry, const hal_kernel_desc *given,
+/* `builtin`: `module` is the device's own of that row, and is not referenced; else NULL. */
+static hal_status make_kernel(hal_module *module, const hal_builtin *builtin, const char *entry, const hal_kernel_desc *given,
                               hal_kernel **out)
 {
     hal_device *device = module->object.device;
@@ -136,6 +136,9 @@ static hal_status make_kernel(hal_module *module, bool own, const char *entry, c
     status = status == HAL_OK ? check_kernel(device, label, &desc) : status;
     if (status != HAL_OK) {
         return status;
+    }
+    if (builtin && builtin->one_entry && device->backend->constants_in_names) {
+        desc.constant_count = 0; /* that form reads from its arguments what others compile in */
     }
     if (hal_fault_hit(device, HAL_FAULT_COMPILE)) {
         return hal_fail(HAL_ERROR_COMPILE, "injected fault: compile of kernel '%s'", label);
@@ -154,7 +157,7 @@ static hal_status make_kernel(hal_module *module, bool own, const char *entry, c
         free_kernel(&kernel->object);
         return status;
     }
-    if (!own) {
+    if (!builtin) {
         kernel->module = module;
         hal_retain(&module->object);
     }
@@ -176,7 +179,7 @@ hal_status hal_kernel_create(hal_module *module, const char *entry, const hal_ke
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_kernel_create: no entry point is named");
     }
     status = status == HAL_OK ? hal_device_usable(module->object.device) : status;
-    return status == HAL_OK ? make_kernel(module, false, entry, desc, out) : status;
+    return status == HAL_OK ? make_kernel(module, NULL, entry, desc, out) : status;
 }
 
 /* The device's module of a built-in kernel, made at first use. */
@@ -247,7 +250,7 @@ hal_status hal_kernel_create_builtin(hal_device *device, const char *name, const
     }
     hal_module *module = device->builtins[index];
     pthread_mutex_unlock(&device->builtin_lock);
-    return status == HAL_OK ? make_kernel(module, true, name, desc, out) : status;
+    return status == HAL_OK ? make_kernel(module, &hal_builtins[index], name, desc, out) : status;
 }
 
 void hal_kernel_destroy(hal_kernel *kernel)

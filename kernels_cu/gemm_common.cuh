@@ -80,7 +80,8 @@ struct GemmOutput {
             add(value, beta, c, type_c, row * ldc + column, count, four);
         if (type_bias)
             add(value, 1.0f, bias, type_bias, column, count, four);
-        activate(act, value);
+        if (act != GEMM_ACT_NONE)
+            activate_four(value);
         if (type_residual)
             add(value, 1.0f, residual, type_residual, row * ldr + column, count, four);
         if (four) {
@@ -99,7 +100,19 @@ struct GemmOutput {
   private:
     static __device__ __forceinline__ const void *place(const void *base, uint32_t dtype, uint64_t elements)
     {
-        return (const char *)base + elements * (dtype == HAL_KERNEL_F32 ? 4 : 2);
+        return (const char *)base + elements * (dtype == HAL_KERNEL_F32 ? 4 : dtype == HAL_KERNEL_F8E4M3 ? 1 : 2);
+    }
+
+    /* One at a time: the code of all activations, four times over at each call, would be most of the kernel. */
+    __device__ __forceinline__ void activate_four(float (&value)[4]) const
+    {
+#pragma unroll 1
+        for (uint32_t one = 0; one < 4; one++) {
+            const float y = hm_activate(act, one == 0 ? value[0] : one == 1 ? value[1] : one == 2 ? value[2] : value[3]);
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++)
+                value[i] = i == one ? y : value[i];
+        }
     }
 
     static __device__ __forceinline__ void add(float (&value)[4], float factor, const void *base, uint32_t dtype,

@@ -1,4 +1,5 @@
-/* numerics.cuh - number formats and activations of the CUDA kernels; the same meanings as hal/numeric.h and hal/ops.h.
+/* numerics.cuh - number formats of the CUDA kernels; the same meanings as hal/numeric.h. Activations are
+ * kernel_math.h's.
  * Nothing here needs more than sm_80 and PTX 7.0. */
 #ifndef HAL_NUMERICS_CUH
 #define HAL_NUMERICS_CUH
@@ -6,6 +7,7 @@
 #include <stdint.h>
 
 #include "kernel_abi.h"
+#include "kernel_math.h"
 
 /* Storage formats. Widening is exact; narrowing rounds to nearest even and keeps NaN. */
 struct F32 {
@@ -45,6 +47,8 @@ __device__ __forceinline__ float load_element(const void *base, uint32_t dtype, 
 {
     if (dtype == HAL_KERNEL_F32)
         return ((const float *)base)[index];
+    if (dtype == HAL_KERNEL_F8E4M3)
+        return hm_f32_from_e4m3(((const uint8_t *)base)[index]);
     const uint16_t bits = ((const uint16_t *)base)[index];
     return dtype == HAL_KERNEL_F16 ? F16::widen(bits) : BF16::widen(bits);
 }
@@ -53,6 +57,8 @@ __device__ __forceinline__ void store_element(void *base, uint32_t dtype, uint64
 {
     if (dtype == HAL_KERNEL_F32)
         ((float *)base)[index] = value;
+    else if (dtype == HAL_KERNEL_F8E4M3)
+        ((uint8_t *)base)[index] = (uint8_t)hm_e4m3_from_f32(value, 0x7eu);
     else
         ((uint16_t *)base)[index] = dtype == HAL_KERNEL_F16 ? F16::narrow(value) : BF16::narrow(value);
 }
@@ -63,6 +69,12 @@ __device__ __forceinline__ void load_four(const void *base, uint32_t dtype, uint
     if (dtype == HAL_KERNEL_F32) {
         const float4 four = *(const float4 *)((const float *)base + index);
         value[0] = four.x, value[1] = four.y, value[2] = four.z, value[3] = four.w;
+        return;
+    }
+    if (dtype == HAL_KERNEL_F8E4M3) {
+        const uchar4 four = *(const uchar4 *)((const uint8_t *)base + index);
+        value[0] = hm_f32_from_e4m3(four.x), value[1] = hm_f32_from_e4m3(four.y);
+        value[2] = hm_f32_from_e4m3(four.z), value[3] = hm_f32_from_e4m3(four.w);
         return;
     }
     const ushort4 four = *(const ushort4 *)((const uint16_t *)base + index);
@@ -84,6 +96,12 @@ __device__ __forceinline__ void store_four(void *base, uint32_t dtype, uint64_t 
         *(float4 *)((float *)base + index) = make_float4(value[0], value[1], value[2], value[3]);
         return;
     }
+    if (dtype == HAL_KERNEL_F8E4M3) {
+        *(uchar4 *)((uint8_t *)base + index) =
+            make_uchar4((uint8_t)hm_e4m3_from_f32(value[0], 0x7eu), (uint8_t)hm_e4m3_from_f32(value[1], 0x7eu),
+                        (uint8_t)hm_e4m3_from_f32(value[2], 0x7eu), (uint8_t)hm_e4m3_from_f32(value[3], 0x7eu));
+        return;
+    }
     uint16_t bits[4];
     if (dtype == HAL_KERNEL_F16) {
 #pragma unroll
@@ -99,48 +117,7 @@ __device__ __forceinline__ void store_four(void *base, uint32_t dtype, uint64_t 
 
 __device__ __forceinline__ bool aligned_four(const void *base, uint32_t dtype)
 {
-    return ((uintptr_t)base & (dtype == HAL_KERNEL_F32 ? 15u : 7u)) == 0;
-}
-
-/* Activations. Written so that NaN passes through and -inf gives the limit. */
-__device__ __forceinline__ float relu(float x)
-{
-    return x < 0.0f ? 0.0f : x;
-}
-
-/* erfc keeps the digits of the left tail, where 1 + erf(x) cancels. */
-__device__ __forceinline__ float gelu_erf(float x)
-{
-    return x == -INFINITY ? 0.0f : 0.5f * x * erfcf(x * -0.707106781186547524f);
-}
-
-/* x / (1 + exp(-u)): SiLU for u = x. With u = 2 sqrt(2/pi) (x + 0.044715 x^3) it is the tanh form of GELU, without the
- * difference of nearly equal numbers and the inf / inf of the textbook formula. */
-__device__ __forceinline__ float x_sigmoid(float x, float u)
-{
-    return x == -INFINITY ? 0.0f : x / (1.0f + expf(-u));
-}
-
-__device__ __forceinline__ float gelu_tanh_inner(float x)
-{
-    return 1.59576912160573071f * (x + 0.044715f * x * x * x);
-}
-
-template <int COUNT> __device__ __forceinline__ void activate(uint32_t act, float (&value)[COUNT])
-{
-    if (act == GEMM_ACT_RELU) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            value[i] = relu(value[i]);
-    } else if (act == GEMM_ACT_GELU_ERF) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            value[i] = gelu_erf(value[i]);
-    } else if (act == GEMM_ACT_GELU_TANH || act == GEMM_ACT_SILU) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            value[i] = x_sigmoid(value[i], act == GEMM_ACT_SILU ? value[i] : gelu_tanh_inner(value[i]));
-    }
+    return ((uintptr_t)base & (dtype == HAL_KERNEL_F32 ? 15u : dtype == HAL_KERNEL_F8E4M3 ? 3u : 7u)) == 0;
 }
 
 #endif

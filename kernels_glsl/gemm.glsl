@@ -63,7 +63,7 @@ void finish_element(epilogue e, uint row, uint column, float sum)
         v += e.beta * load_element(e.c, DTYPE_C(e.flags), row * e.ldc + column);
     if (DTYPE_BIAS(e.flags) != 0u)
         v += load_element(e.bias, DTYPE_BIAS(e.flags), column);
-    v = activate(ACT(e.flags), v);
+    v = hm_activate(ACT(e.flags), v);
     if (DTYPE_RESIDUAL(e.flags) != 0u)
         v += load_element(e.residual, DTYPE_RESIDUAL(e.flags), row * e.ldr + column);
     store_element(e.d, DTYPE_D(e.flags), row * e.ldd + column, v);

@@ -1,30 +1,40 @@
-/* kernel_abi.h - argument structs of the built-in kernels, for C, OpenCL C and CUDA C++.
+/* kernel_abi.h - argument structs of the built-in kernels, for C, OpenCL C, GLSL and CUDA C++.
  *
  * Every built-in kernel takes its spans (HAL_ABI_OFFSET: a pointer, in OpenCL C followed by a ulong byte offset), then
- * one of these structs by value. The GLSL kernels mirror them as the end of a block { uint64_t span[n]; ... }; a test
- * holds the field order there against this file. Only 4-byte scalars, so that no language pads; 64-bit values are two
- * words, low first. group_base, where there is one, is last and is added to the group id. */
+ * one of these structs by value. The GLSL kernels have its fields as the end of a block { uint64_t span[n]; ... }: they
+ * are in kernel_args_NAME.inc, which GLSL includes, too (GEMM's are mirrored, and held by a test). Only 4-byte scalars,
+ * so that no language pads; 64-bit values are two words, low first. group_base, where there is one, is last and is
+ * added to the group id. */
 #ifndef HAL_KERNEL_ABI_H
 #define HAL_KERNEL_ABI_H
 
 #if defined(__OPENCL_VERSION__)
 #define HAL_U32 uint
 #define HAL_U64 ulong
+#elif defined(GL_core_profile)
+#define HAL_U32 uint
+#define HAL_U64 uint64_t
 #else
 #include <stdint.h>
 #define HAL_U32 uint32_t
 #define HAL_U64 uint64_t
 #endif
+#ifdef GL_core_profile
+#define HAL_JOIN64(words) (HAL_U64((words)[0]) | HAL_U64((words)[1]) << 32)
+#else
 #define HAL_JOIN64(words) ((HAL_U64)(words)[0] | (HAL_U64)(words)[1] << 32)
+#endif
 
 /* Values of hal_dtype, as kernels see them. */
-#define HAL_KERNEL_F32  1
-#define HAL_KERNEL_F16  2
-#define HAL_KERNEL_BF16 3
+#define HAL_KERNEL_F32    1u
+#define HAL_KERNEL_F16    2u
+#define HAL_KERNEL_BF16   3u
+#define HAL_KERNEL_F8E4M3 4u
 
 /* gemm: D = act(alpha A B + beta C + bias) + residual. Spans: A, B, C, D, bias, residual. Grid: x counts TILE_N
  * columns, y TILE_M rows, z the problems of the batch; group_base is added to all three. An operand that flags call
  * absent has D's span in its place and must not be touched. k = 0 where alpha = 0: A and B are not touched. */
+#ifndef GL_core_profile
 typedef struct hal_gemm_args {
     HAL_U32 m, n, k;
     HAL_U32 flags; /* GEMM_* below */
@@ -34,6 +44,7 @@ typedef struct hal_gemm_args {
     HAL_U32 stride_a[2], stride_b[2], stride_c[2], stride_d[2], stride_r[2]; /* elements, per problem of the batch */
     HAL_U32 group_base[3];
 } hal_gemm_args;
+#endif
 
 /* flags: a dtype in two bits for each operand of the epilogue (0: absent), the activation, what is transposed. */
 #define GEMM_DTYPE_C(flags)                   ((flags)&3u)
@@ -53,5 +64,22 @@ typedef struct hal_gemm_args {
 
 /* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles. */
 #define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k)*2u)
+
+/* Operators on rows: dtypes of up to four operands in three bits each, how strictly, and what to do. */
+#define ROW_FLAGS(d0, d1, d2, d3, strict, op) ((d0) | (d1) << 3 | (d2) << 6 | (d3) << 9 | (strict) << 15 | (op) << 16)
+#define ROW_DTYPE(flags, i)                   ((flags) >> 3 * (i)&7u)
+#define ROW_STRICT(flags)                     (((flags) >> 15 & 1u) != 0u)
+#define ROW_OP(flags)                         ((flags) >> 16 & 255u)
+
+/* ROW_OP of activation: a hal_act, or from ACTIVATION_ADD on a hal_binary_op. */
+#define ACTIVATION_SILU     4u
+#define ACTIVATION_ADD      16u
+#define ACTIVATION_MULTIPLY 17u
+#define ACTIVATION_SWIGLU   18u
+#ifndef GL_core_profile
+typedef struct hal_activation_args {
+#include "kernel_args_activation.inc"
+} hal_activation_args;
+#endif
 
 #endif

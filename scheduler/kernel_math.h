@@ -1,20 +1,11 @@
 /* kernel_math.h - exp, reciprocal, 1/sqrt and the activations, once for OpenCL C, GLSL, CUDA C++ and C.
  *
  * They are made of correctly rounded FP32 additions and multiplications in a fixed order, of integer operations and of
- * comparisons, never contracted to fused multiply-adds: the same bits on every device. Define HAL_STRICT before (an
- * expression; none: false): where it is true, subnormal numbers count as zero, so that devices that keep them and
- * devices that flush them agree, too. In OpenCL C each function exists for float8 as well, with an 8 behind its name;
- * GLSL has none of the vector forms. Error bounds are measured over all floats by tests/unit/test_kernel_math.c. */
+ * comparisons, never contracted to fused multiply-adds: the same bits on every device, for numbers that are not
+ * subnormal. Results that would be subnormal are zero. In OpenCL C each function exists for float8 as well, with an 8
+ * behind its name. Error bounds are measured over all floats by tests/unit/test_kernel_math.c. */
 #ifndef HAL_KERNEL_MATH_H
 #define HAL_KERNEL_MATH_H
-
-#ifndef HAL_STRICT
-#ifdef GL_core_profile
-#define HAL_STRICT false
-#else
-#define HAL_STRICT 0
-#endif
-#endif
 
 #define HM_F          float
 #define HM_I          int
@@ -31,6 +22,8 @@
 #define HM_INFINITY   INFINITY
 #define HM_BITS(x)    as_uint(x)
 #define HM_FLOAT(u)   as_float(u)
+#define HM_UINT       uint
+#define HM_FROM_U(u)  ((float)(u))
 #define HM_AS_I(u)    as_int(u)
 #define HM_AS_U(i)    as_uint(i)
 #define HM_SPLAT(x)   (x)
@@ -45,6 +38,8 @@
 #define HM_INFINITY   uintBitsToFloat(0x7f800000u)
 #define HM_BITS(x)    floatBitsToUint(x)
 #define HM_FLOAT(u)   uintBitsToFloat(u)
+#define HM_UINT       uint
+#define HM_FROM_U(u)  float(u)
 #define HM_AS_I(u)    int(u)
 #define HM_AS_U(i)    uint(i)
 #define HM_SPLAT(x)   (x)
@@ -81,8 +76,10 @@ static inline float hm_float_of(uint32_t bits)
     return x;
 }
 #endif
-#define HM_U uint32_t
+#define HM_U    uint32_t
+#define HM_UINT uint32_t
 #define HM_PRECISE
+#define HM_FROM_U(u)  ((float)(u))
 #define HM_AS_I(u)    ((int)(u))
 #define HM_AS_U(i)    ((uint32_t)(i))
 #define HM_SPLAT(x)   (x)
@@ -110,6 +107,7 @@ static inline float hm_float_of(uint32_t bits)
 #undef HM_BITS
 #undef HM_FLOAT
 #undef HM_AS_I
+#undef HM_FROM_U
 #undef HM_AS_U
 #undef HM_SPLAT
 #undef HM_SPLAT_I
@@ -120,6 +118,7 @@ static inline float hm_float_of(uint32_t bits)
 #define HM_NAME(name) name##8
 #define HM_BITS(x)    as_uint8(x)
 #define HM_FLOAT(u)   as_float8(u)
+#define HM_FROM_U(u)  convert_float8(u)
 #define HM_AS_I(u)    as_int8(u)
 #define HM_AS_U(i)    as_uint8(i)
 #define HM_SPLAT(x)   (float8)(x)

@@ -166,6 +166,15 @@ uint64_t hal_groups(uint64_t size, uint64_t tile)
     return size / tile + (size % tile != 0);
 }
 
+uint32_t hal_row_threads(const hal_device_info *info)
+{
+    uint32_t threads = info->type == HAL_DEVICE_CPU ? info->subgroup_size : 256;
+    while (threads > info->max_group_size || threads > info->max_group_dim[0]) {
+        threads /= 2;
+    }
+    return threads;
+}
+
 void hal_operator_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
                                const char *const *names, uint32_t count, uint32_t args_size)
 {

@@ -49,6 +49,10 @@ hal_status hal_operand_check_output(const char *op, const hal_operand *operands,
 void hal_set64(uint32_t words[2], uint64_t value);
 uint64_t hal_groups(uint64_t size, uint64_t tile); /* tiles that cover `size`; 0 for 0 */
 
+/* Work-items of a group of a kernel on rows: one task on CPU devices whose groups run on one core, else 256 or what the
+ * device allows (a power of two). */
+uint32_t hal_row_threads(const hal_device_info *info);
+
 /* A kernel and how an operator launches it. */
 typedef struct hal_operator_launch {
     hal_kernel_spec spec; /* name, constants, args_size, group; bindings and their count are filled in */

@@ -220,6 +220,7 @@ const hal_backend hal_backend_cuda = {
     .device_open = device_open,
     .device_close = device_close,
     .ordered = true,
+    .constants_in_names = true,
     .memory_create = cuda_memory_create,
     .memory_destroy = cuda_memory_destroy,
     .memory_map = cuda_memory_map,

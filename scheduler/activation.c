@@ -1,0 +1,162 @@
+/* activation.c - hal_activation and hal_binary: one kernel, `activation`, with constants
+ *   DTYPE_A DTYPE_B DTYPE_Y OP STRICT THREADS TILE
+ * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row. Where no row is padded, the
+ * whole is treated as few long rows. */
+#include "operand.h"
+
+#include "recording.h"
+
+_Static_assert(ACTIVATION_SILU == HAL_ACT_SILU && ACTIVATION_ADD > HAL_ACT_SIGMOID, "operation values");
+_Static_assert(ACTIVATION_MULTIPLY - ACTIVATION_ADD == HAL_MULTIPLY && ACTIVATION_SWIGLU - ACTIVATION_ADD == HAL_SWIGLU,
+               "operation values");
+
+enum { AT_A, AT_B, AT_Y, OPERANDS };
+
+typedef struct problem {
+    const char *op;
+    uint64_t rows, columns, b_rows, b_columns;
+    uint32_t kernel_op;
+    float alpha;
+    hal_dtype between;
+    hal_mode mode;
+    hal_operand operands[OPERANDS];
+} problem;
+
+/* Rows that follow each other without a gap are one row. Kept below 2^30 columns, so that indices stay 32-bit. */
+static void flatten(problem *p)
+{
+    const hal_operand *o = p->operands;
+    const bool b_fits = !o[AT_B].present || (p->b_rows == p->rows && p->b_columns == p->columns);
+    const bool packed =
+        o[AT_A].ld == p->columns && o[AT_Y].ld == p->columns && (!o[AT_B].present || o[AT_B].ld == p->columns);
+    if (b_fits && packed && p->rows > 1 && p->rows * p->columns < UINT64_C(1) << 30) {
+        p->columns *= p->rows;
+        p->rows = p->b_rows = 1;
+        p->b_columns = p->columns;
+    }
+}
+
+static hal_status record(hal_cmdlist *list, problem *p)
+{
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "THREADS", "TILE"};
+    static const hal_access access[OPERANDS] = {HAL_READ, HAL_READ, HAL_WRITE};
+    const uint64_t dimensions[] = {p->rows, p->columns, p->b_rows, p->b_columns};
+    hal_status status = hal_operand_dimensions(p->op, "rows, columns, b_rows, b_columns", dimensions, 4);
+    for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
+        status = hal_operand_resolve(p->op, &p->operands[i], true);
+    }
+    if (status == HAL_OK) {
+        status = hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, 1u << AT_A | 1u << AT_B);
+    }
+    if (status != HAL_OK) {
+        return status;
+    }
+    flatten(p);
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    const bool cpu = info->type == HAL_DEVICE_CPU;
+    const uint32_t threads = hal_row_threads(info), tile = cpu ? 4096 : 4 * threads;
+    const uint32_t strict = p->mode == HAL_MODE_STRICT;
+    const hal_operand *o = p->operands;
+    const uint32_t dtype_b = (uint32_t)(o[AT_B].present ? o[AT_B].dtype : o[AT_A].dtype);
+    const uint32_t constants[] = {
+        (uint32_t)o[AT_A].dtype, dtype_b, (uint32_t)o[AT_Y].dtype, p->kernel_op, strict, threads, tile};
+    hal_operator_launch launch;
+    hal_operator_launch_start(&launch, "activation", constants, names, 7, sizeof(hal_activation_args));
+    launch.spec.group[0] = threads;
+    launch.grid = HAL_GRID3(hal_groups(p->columns, tile), p->rows, 1);
+    hal_activation_args args = {
+        .rows = (uint32_t)p->rows,
+        .columns = (uint32_t)p->columns,
+        .flags = ROW_FLAGS(constants[0], dtype_b, constants[2], (uint32_t)p->between, strict, p->kernel_op),
+        .b_rows = (uint32_t)p->b_rows,
+        .b_columns = (uint32_t)p->b_columns,
+        .alpha = p->alpha};
+    hal_set64(args.lda, o[AT_A].ld);
+    hal_set64(args.ldb, o[AT_B].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    return hal_operator_dispatch(list, p->op, &launch, p->operands, access, OPERANDS, AT_A, &args);
+}
+
+static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *given)
+{
+    static const char op[] = "hal_activation";
+    hal_activation_desc desc;
+    hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_activation_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, false) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    if ((unsigned)desc.act > HAL_ACT_SIGMOID || (unsigned)desc.mode > HAL_MODE_STRICT) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: act is %d, mode %d; use a hal_act and a hal_mode", op,
+                        (int)desc.act, (int)desc.mode);
+    }
+    if (desc.rows == 0 || desc.columns == 0) {
+        return HAL_OK;
+    }
+    problem p = {
+        .op = op,
+        .rows = desc.rows,
+        .columns = desc.columns,
+        .b_rows = 1,
+        .b_columns = desc.columns,
+        .kernel_op = (uint32_t)desc.act,
+        .alpha = desc.alpha == 0.0f ? 1.0f : desc.alpha,
+        .mode = desc.mode,
+        .operands = {[AT_A] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0}}};
+    return record(list, &p);
+}
+
+hal_status hal_activation(hal_cmdlist *list, const hal_activation_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_activation: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell_activation(list, desc)) : status;
+}
+
+static hal_status tell_binary(hal_cmdlist *list, const hal_binary_desc *given)
+{
+    static const char op[] = "hal_binary";
+    hal_binary_desc desc;
+    hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_binary_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_b", &desc.dtype_b, desc.dtype, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "round_between", &desc.round_between, HAL_F32, false) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    if ((unsigned)desc.op > HAL_SWIGLU || (unsigned)desc.mode > HAL_MODE_STRICT) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: op is %d, mode %d; use a hal_binary_op and a hal_mode", op,
+                        (int)desc.op, (int)desc.mode);
+    }
+    if (desc.rows == 0 || desc.columns == 0) {
+        return HAL_OK;
+    }
+    desc.b_rows = desc.b_rows ? desc.b_rows : desc.rows;
+    desc.b_columns = desc.b_columns ? desc.b_columns : desc.columns;
+    if (desc.b_columns != 1 && desc.b_columns != desc.columns) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: b_columns is %llu; use 1 or columns, %llu", op,
+                        (unsigned long long)desc.b_columns, (unsigned long long)desc.columns);
+    }
+    problem p = {
+        .op = op,
+        .rows = desc.rows,
+        .columns = desc.columns,
+        .b_rows = desc.b_rows,
+        .b_columns = desc.b_columns,
+        .kernel_op = ACTIVATION_ADD + (uint32_t)desc.op,
+        .alpha = desc.alpha == 0.0f ? 1.0f : desc.alpha,
+        .between = desc.round_between,
+        .mode = desc.mode,
+        .operands = {[AT_A] = {"a", true, desc.a, desc.dtype, desc.rows, desc.columns, desc.lda, 1, 0, 0, 0},
+                     [AT_B] = {"b", true, desc.b, desc.dtype_b, desc.b_rows, desc.b_columns, desc.ldb, 1, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0}}};
+    return record(list, &p);
+}
+
+hal_status hal_binary(hal_cmdlist *list, const hal_binary_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_binary: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell_binary(list, desc)) : status;
+}
