@@ -39,6 +39,7 @@ typedef struct matrix {
     bool by_rows;             /* M or N innermost */
     uint32_t leading, stride; /* bytes */
     uint32_t first;           /* chunk of the first line where K begins (K innermost) */
+    uint32_t off;             /* bytes from an aligned address to where the pattern begins: the base offset */
 } matrix;
 
 typedef struct number {
@@ -77,14 +78,14 @@ static uint32_t byte_of(const matrix *m, const number *type, uint32_t row, uint3
 static void put(const matrix *m, const number *type, uint32_t at, uint32_t row, uint32_t k, uint32_t value)
 {
     uint32_t bits = encoded(type, value);
-    memcpy(sim_tester.memory + at + byte_of(m, type, row, k), &bits, type->bytes);
+    memcpy(sim_tester.memory + at + m->off + byte_of(m, type, row, k), &bits, type->bytes);
 }
 
 static uint64_t descriptor(const matrix *m, uint32_t at)
 {
-    uint32_t shared = 1024 + at + m->first * 16; /* the only variable begins where shared memory does */
+    uint32_t pattern = 1024 + at + m->off, shared = pattern + m->first * 16; /* s begins where shared memory does */
     return (uint64_t)(shared >> 4) | (uint64_t)(m->leading >> 4) << 16 | (uint64_t)(m->stride >> 4) << 32 |
-           (uint64_t)m->mode << 62;
+           (uint64_t)(m->mode == NONE ? 0 : pattern >> 7 & 7) << 49 | (uint64_t)m->mode << 62;
 }
 
 /* Values of a row of A and of a column of B: one of three digits to base 8, which are exact in all types. */
@@ -232,15 +233,17 @@ static void check(const product *p)
 /* K innermost: eight rows of a line each, then `stride`. Of 128 bytes, K may begin at chunk 0, 2, 4 or 6. */
 static void k_innermost(void)
 {
-    const matrix plain = {NONE, false, 128, 256, 0}, sparse = {NONE, false, 4096, 128, 0},
-                 by_32 = {SWIZZLE_32, false, 16, 256, 0}, by_64 = {SWIZZLE_64, false, 16, 512, 2},
-                 by_128 = {SWIZZLE_128, false, 16, 1024, 0}, late_128 = {SWIZZLE_128, false, 16, 1024, 6};
+    const matrix plain = {NONE, false, 128, 256, 0, 0}, sparse = {NONE, false, 4096, 128, 0, 0},
+                 by_32 = {SWIZZLE_32, false, 16, 256, 0, 0}, by_64 = {SWIZZLE_64, false, 16, 512, 2, 0},
+                 by_128 = {SWIZZLE_128, false, 16, 1024, 0, 0}, late_128 = {SWIZZLE_128, false, 16, 1024, 6, 0},
+                 off_128 = {SWIZZLE_128, false, 16, 1024, 2, 384}, off_64 = {SWIZZLE_64, false, 16, 512, 0, 128};
     const product products[] = {
         {&bf16, &bf16, plain, plain, false, "f32"},     {&bf16, &bf16, sparse, by_32, false, "f32"},
         {&f16, &f16, by_32, by_64, false, "f32"},       {&f16, &f16, by_64, by_128, false, "f16"},
         {&bf16, &bf16, by_128, late_128, false, "f32"}, {&tf32, &tf32, late_128, plain, false, "f32"},
         {&tf32, &tf32, by_64, by_128, false, "f32"},    {&e4m3, &e4m3, by_128, late_128, false, "f32"},
         {&e4m3, &e5m2, by_32, by_64, false, "f16"},     {&e5m2, &e5m2, sparse, by_128, false, "f32"},
+        {&bf16, &bf16, off_128, off_64, false, "f32"},  {&bf16, &bf16, off_64, off_64, false, "f32"},
     };
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         check(&products[i]);
@@ -251,10 +254,10 @@ static void k_innermost(void)
  * k. Without a swizzle `stride` is to the next eight rows, `leading` to the next eight k. */
 static void rows_innermost(void)
 {
-    const matrix plain = {NONE, true, 128, 256, 0}, sparse = {NONE, true, 8192, 128, 0},
-                 by_32 = {SWIZZLE_32, true, 512, 256, 0}, by_64 = {SWIZZLE_64, true, 1024, 512, 0},
-                 by_128 = {SWIZZLE_128, true, 2048, 1024, 0}, far_128 = {SWIZZLE_128, true, 1024, 4096, 0},
-                 k_128 = {SWIZZLE_128, false, 16, 1024, 0};
+    const matrix plain = {NONE, true, 128, 256, 0, 0}, sparse = {NONE, true, 8192, 128, 0, 0},
+                 by_32 = {SWIZZLE_32, true, 512, 256, 0, 0}, by_64 = {SWIZZLE_64, true, 1024, 512, 0, 0},
+                 by_128 = {SWIZZLE_128, true, 2048, 1024, 0, 0}, far_128 = {SWIZZLE_128, true, 1024, 4096, 0, 0},
+                 k_128 = {SWIZZLE_128, false, 16, 1024, 0, 0};
     const product products[] = {
         {&bf16, &bf16, plain, plain, false, "f32"}, {&f16, &f16, k_128, sparse, false, "f32"},
         {&bf16, &bf16, by_32, by_32, false, "f32"}, {&bf16, &bf16, by_64, by_64, false, "f32"},
@@ -268,8 +271,8 @@ static void rows_innermost(void)
 
 static void a_in_registers(void)
 {
-    const matrix none = {NONE, false, 0, 0, 0}, k_128 = {SWIZZLE_128, false, 16, 1024, 2},
-                 rows_128 = {SWIZZLE_128, true, 2048, 1024, 0};
+    const matrix none = {NONE, false, 0, 0, 0, 0}, k_128 = {SWIZZLE_128, false, 16, 1024, 2, 0},
+                 rows_128 = {SWIZZLE_128, true, 2048, 1024, 0, 0};
     const product products[] = {
         {&bf16, &bf16, none, k_128, true, "f32"},
         {&f16, &f16, none, rows_128, true, "f32"},
