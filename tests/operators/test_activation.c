@@ -1,4 +1,5 @@
 /* test_activation.c - hal_activation and hal_binary on the device that HAL_BACKEND names. */
+#include "kernel_math.h"
 #include "rows.h"
 
 #include <math.h>
@@ -162,6 +163,45 @@ static void test_binary(void **state)
     }
 }
 
+/* Strict mode: every backend gives the bits of the host's own copy of the functions, so all give the same. A million
+ * bit patterns of all kinds, and those around the ends of the formats. */
+static void test_strict(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 8;
+    const uint64_t rows = 1024, columns = 1024;
+    operand x, y;
+    operand_create_at(&x, f, "x", HAL_F32, rows, columns, 0, columns, FILL_RANDOM, &seed);
+    operand_create_at(&y, f, "y", HAL_F32, rows, columns, 0, columns, FILL_POISON, &seed);
+    float *in = (float *)(void *)x.host.data;
+    const float *out;
+    for (uint32_t i = 0; i < rows * columns; i++) {
+        uint32_t bits = random_below(&seed, 1u << 16) << 16 | random_below(&seed, 1u << 16);
+        float spread = ((float)(bits >> 8) / (float)(1 << 23) - 1.0f) * 100.0f;
+        in[i] = i % 2 ? spread : hm_float_of(bits);
+        if (i < 4096) { /* around zero, the subnormal numbers, infinity */
+            in[i] = hm_float_of((i & 1) << 31 | ((i & 2 ? 0x7f800000u : 0x00800000u) + (i >> 2) - 512));
+        }
+        in[i] = i < test_special_count ? test_specials[i] : in[i];
+    }
+    operand_upload(&x, f);
+    for (hal_act act = HAL_ACT_NONE; act <= HAL_ACT_SIGMOID; act++) {
+        OK(hal_activation(f->list, HAL_ACTIVATION(.rows = rows, .columns = columns, .act = act, .x = operand_span(&x),
+                                                  .y = operand_span(&y), .mode = HAL_MODE_STRICT)));
+        OK(hal_cmd_download(f->list, y.host.data, hal_whole(y.buffer)));
+        OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+        out = (const float *)(const void *)y.host.data;
+        for (uint32_t i = 0; i < rows * columns; i++) {
+            float want = hm_activate(act, hm_flush(in[i]));
+            if (hm_bits_of(out[i]) != hm_bits_of(want) && !(isnan(out[i]) && isnan(want))) {
+                fail_msg("act %d of %a is %a; the host has %a", (int)act, (double)in[i], (double)out[i], (double)want);
+            }
+        }
+    }
+    operand_free(&x);
+    operand_free(&y);
+}
+
 /* y may be exactly an input; nothing is done for no rows; what is wrong is refused. */
 static void test_rules(void **state)
 {
@@ -202,6 +242,7 @@ static void test_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_special_values),
-                                       cmocka_unit_test(test_binary), cmocka_unit_test(test_rules)};
+                                       cmocka_unit_test(test_binary), cmocka_unit_test(test_strict),
+                                       cmocka_unit_test(test_rules)};
     return ROWS_MAIN("activation", tests);
 }
