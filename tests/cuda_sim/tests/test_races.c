@@ -14,7 +14,12 @@
 
 static void races(const char *where, const char *body, uint32_t threads, const char *text)
 {
-    sim_test_faults(where, body, threads, SIM_FAULT_RACE, text);
+    static const sim_timing timings[] = {SIM_EAGER, SIM_LATE};
+    for (int t = 0; t < 2; t++) {
+        sim_tester.options.timing = timings[t];
+        sim_test_faults(where, body, threads, SIM_FAULT_RACE, text);
+    }
+    sim_tester.options.timing = SIM_EAGER;
     sim_tester.options.no_races = true;
     sim_test_check(where, sim_test_run(body, 1, threads), "without the check: %s", sim_tester.fault.text);
     sim_tester.options.no_races = false;
@@ -32,6 +37,12 @@ static void passes(const char *where, const char *body, uint32_t threads)
 
 #define RACES(body, threads, text) races(SIM_HERE, BEGIN body, threads, text)
 #define PASSES(body, threads)      passes(SIM_HERE, BEGIN body, threads)
+
+/* One warp behind another in time, with nothing that orders what they do. */
+#define SIGNAL(word) "st.relaxed.cta.shared.b32 [%base+" word "], 1; "
+#define SPIN(label, word)                                                                                              \
+    label ": ld.relaxed.cta.shared.b32 x, [%base+" word "]; setp.ne.u32 q, x, 1; @q bra " label "; "
+#define NO_SIGNALS "@zero st.shared.v2.b32 [%base+2048], {0, 0}; bar.sync 0; "
 
 static void warps(void)
 {
@@ -135,6 +146,24 @@ static void readers(void)
            "bar.sync 0; setp.lt.u32 q, t, 8; @q st.shared.v4.b32 [y], {z, z, z, z}; bar.sync 0; ld.shared.b32 x, [y]; "
            "bar.sync 0; @q st.shared.v4.b32 [y], {z, z, z, z};",
            512);
+    /* Four words with the same two readers, one with a third: warp 3 knows of the two. */
+#define PARTS(known)                                                                                                   \
+    NO_SIGNALS                                                                                                         \
+    ".reg .b32 v<4>; @zero st.shared.v4.b32 [%base], {z, z, z, z}; bar.sync 0; @first bra one; @second bra two; "      \
+    "@third bra three; " SPIN("again", "2052") known                                                                   \
+        " st.shared.v4.b32 [%base], {z, z, z, z}; ret; "                                                               \
+        "one: ld.shared.v4.b32 {v0, v1, v2, v3}, [%base]; bra told; two: ld.shared.v4.b32 {v0, v1, v2, v3}, "          \
+        "[%base]; " SIGNAL("2048") "bra told; three: " SPIN("more", "2048") "ld.shared.b32 y, [%base+8]; " SIGNAL(     \
+            "2052") "told: " known "ret;"
+    PASSES(PARTS("bar.sync 1, 128;"), 128);
+    RACES(PARTS("@!third bar.sync 1, 96;"), 128, "shared+0x8");
+    /* Bytes of a word with many readers: each keeps them until it is written. */
+    PASSES(NO_SIGNALS
+           "@zero st.shared.v4.b32 [%base], {z, z, z, z}; bar.sync 0; ld.shared.b32 x, [%base]; bar.sync 0; "
+           "setp.eq.u32 q, t, 96; @q st.shared.b8 [%base], z; bar.sync 0; setp.lt.u32 q, t, 96; @!q bra last; "
+           "ld.shared.b32 x, [%base+8]; @third " SIGNAL("2048") "ret; last: " SPIN(
+               "again", "2048") "setp.eq.u32 q, t, 96; @q st.shared.b8 [%base+1], z;",
+           128);
     /* In turns: warp 0 tells warp 1, warp 1 warp 2. */
 #define TURNS(one, two)                                                                                                \
     "@first st.shared.b32 [%base], z; @first " one "; @second " one "; @second " two "; @third " two                   \
@@ -167,6 +196,14 @@ static void strong(void)
     PASSES("@zero st.shared.b32 [%base], z; bar.sync 0; atom.shared.add.u32 x, [%base], 1; bar.sync 0; "
            "ld.shared.b32 x, [%base];",
            96);
+    /* One after the other, either way. */
+    RACES(NO_SIGNALS
+          "@zero st.shared.b32 [%base], z; bar.sync 0; @first bra other; atom.shared.add.u32 y, [%base], 1; " SIGNAL(
+              "2048") "ret; other: " SPIN("again", "2048") "ld.shared.b32 y, [%base];",
+          64, "this read and the strong write");
+    RACES(NO_SIGNALS "@zero st.shared.b32 [%base], z; bar.sync 0; @first bra other; ld.shared.b32 y, [%base]; " SIGNAL(
+              "2048") "ret; other: " SPIN("again", "2048") "atom.shared.add.u32 y, [%base], 1;",
+          64, "this strong write and the read");
     PASSES("@zero st.volatile.shared.b32 [%base], z; bar.warp.sync -1; ld.volatile.shared.b32 x, [%base]; "
            "@zero st.volatile.shared.b32 [%base], z;",
            32);
@@ -243,6 +280,11 @@ static void bulk_loads(void)
     PASSES(READY FILL "fence.proxy.async.shared::cta; bar.sync 0;" FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
     PASSES(READY FILL "bar.sync 0; @zero fence.proxy.async;" FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
     RACES(READY FILL "fence.proxy.async.global; bar.sync 0;" FETCH WAIT("again"), 64, "fence.proxy.async");
+    /* Fetched, and stored from there: the agents know of each other through the mbarrier. */
+    PASSES(READY FETCH "@!zero bra end;" WAIT("again") STORE DONE "end: ret;", 64);
+    sim_tester.options.no_undefined = true;
+    RACES(READY FETCH "@!zero bra end;" STORE DONE WAIT("again") "end: ret;", 64, "asynchronous");
+    sim_tester.options.no_undefined = false;
     /* The buffer is taken again while somebody still reads. */
 #define TWICE(between)                                                                                                 \
     READY FETCH WAIT(                                                                                                  \
@@ -259,6 +301,7 @@ static void bulk_stores(void)
     PASSES(FILL "fence.proxy.async; bar.sync 0;" STORE "@zero cp.async.bulk.wait_group.read 0;", 64);
     RACES(FILL "bar.sync 0;" STORE DONE, 64, "fence.proxy.async");
     RACES(FILL "fence.proxy.async;" STORE DONE, 64, "not ordered");
+    RACES(FILL "fence.proxy.async; @q st.shared.b32 [y], z; bar.sync 0;" STORE DONE, 64, "fence.proxy.async");
     /* The source is written again. */
 #define AGAIN(between) FILL "fence.proxy.async; bar.sync 0;" STORE between "@q st.shared.b32 [y], z;" DONE
     PASSES(AGAIN("@zero cp.async.bulk.wait_group.read 0; bar.sync 0;"), 64);
@@ -282,6 +325,7 @@ static void copies(void)
     RACES(COPY "cp.async.wait_group 0; ld.shared.b32 x, [%next];", 64, "");
     RACES(COPY "cp.async.wait_group 1; bar.sync 0; ld.shared.b32 x, [%next];", 64, "");
     sim_tester.options.no_undefined = false;
+    RACES(COPY "st.shared.b32 [%at], z; cp.async.wait_group 0;", 64, "");
     /* The generic proxy: no fence between a store and a copy over it. */
     PASSES("st.shared.b32 [%next], z; bar.sync 0;" COPY "cp.async.wait_group 0; ld.shared.b32 x, [%at];", 64);
     RACES("st.shared.b32 [%next], z;" COPY, 64, "");
