@@ -39,10 +39,14 @@ static void deadlines(void **state)
     bool asked = false;
     for (uint32_t ms = 200; !asked; ms *= 2) {
         assert_true(ms < 4000);
-        uint64_t start = conf_now();
-        conf_busy(stream, spin, word, ms);
-        OK(hal_stream_wait(stream, SOON));
-        uint64_t took = conf_now() - start; /* of the same work */
+        uint64_t start, took = UINT64_MAX; /* by the same work, the quickest of three: the machine may be busy */
+        for (int turn = 0; turn < 3; turn++) {
+            start = conf_now();
+            conf_busy(stream, spin, word, ms);
+            OK(hal_stream_wait(stream, SOON));
+            uint64_t time = conf_now() - start;
+            took = time < took ? time : took;
+        }
         start = conf_now();
         conf_busy(stream, spin, word, ms);
         OK(hal_event_record(event, stream));
