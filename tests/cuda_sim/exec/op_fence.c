@@ -135,13 +135,18 @@ static bool bind_createpolicy(ptx_bind *b)
 
 /* --- fences --- */
 
+/* A fence between proxies is none for the order of strong accesses. fence.mbarrier_init counts as a whole fence, though
+ * it is one for mbarrier.init alone. */
+enum { MEMORY_FENCE, PROXY_FENCE, OTHER_FENCE };
+
 static sim_next run_fence(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     (void)mask;
     atomic_thread_fence(memory_order_seq_cst);
-    sim_memory_fence(warp);
-    if (insn->flag) {
+    if (insn->kind == PROXY_FENCE) {
         sim_proxy_fence(warp);
+    } else if (insn->kind == MEMORY_FENCE) {
+        sim_memory_fence(warp);
     }
     return SIM_NEXT;
 }
@@ -155,7 +160,7 @@ static bool bind_proxy_fence(ptx_bind *b)
     }
     if (bind_take(b, "async")) {
         static const char *const spaces[] = {"global", "shared::cta", "shared::cluster", NULL};
-        b->insn->flag = bind_choice(b, spaces) != 0;
+        b->insn->kind = bind_choice(b, spaces) == 0 ? OTHER_FENCE : PROXY_FENCE; /* the race check is for .shared */
         return bind_needs_target(b, SM_90, "fence.proxy.async") && bind_end(b) && bind_operands(b, 0);
     }
     if (bind_take(b, "tensormap::generic")) {
@@ -180,6 +185,7 @@ static bool bind_fence(ptx_bind *b)
         return false;
     }
     if (bind_take(b, "proxy")) {
+        b->insn->kind = OTHER_FENCE;
         return bind_proxy_fence(b) && bind_ok(b);
     }
     if (bind_take(b, "mbarrier_init")) {

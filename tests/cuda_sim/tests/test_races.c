@@ -226,6 +226,10 @@ static void messages(void)
     RACES(MESSAGE("", "st.relaxed.cta.shared.b32", "ld.acquire.cta.shared.b32", ""), 64, "shared+0x4");
     RACES(MESSAGE("", "st.release.cta.shared.b32", "ld.relaxed.cta.shared.b32", ""), 64, "shared+0x4");
     RACES(MESSAGE("", "st.volatile.shared.b32", "ld.volatile.shared.b32", ""), 64, "shared+0x4");
+    sim_test_target("sm_90", "8.6");
+    RACES(MESSAGE("fence.proxy.async;", "st.relaxed.cta.shared.b32", "ld.relaxed.cta.shared.b32", "fence.proxy.async;"),
+          64, "shared+0x4");
+    sim_test_target("sm_80", "8.0");
     /* The flag itself, weak. */
     RACES(MESSAGE("fence.acq_rel.cta;", "st.shared.b32", "ld.relaxed.cta.shared.b32", "fence.acq_rel.cta;"), 64,
           "shared+0x0");
