@@ -24,6 +24,7 @@
 #define HM_FLOAT(u)   as_float(u)
 #define HM_UINT       uint
 #define HM_FROM_U(u)  ((float)(u))
+#define HM_FROM_I(i)  ((float)(i))
 #define HM_AS_I(u)    as_int(u)
 #define HM_AS_U(i)    as_uint(i)
 #define HM_SPLAT(x)   (x)
@@ -40,6 +41,7 @@
 #define HM_FLOAT(u)   uintBitsToFloat(u)
 #define HM_UINT       uint
 #define HM_FROM_U(u)  float(u)
+#define HM_FROM_I(i)  float(i)
 #define HM_AS_I(u)    int(u)
 #define HM_AS_U(i)    uint(i)
 #define HM_SPLAT(x)   (x)
@@ -80,6 +82,7 @@ static inline float hm_float_of(uint32_t bits)
 #define HM_UINT uint32_t
 #define HM_PRECISE
 #define HM_FROM_U(u)  ((float)(u))
+#define HM_FROM_I(i)  ((float)(i))
 #define HM_AS_I(u)    ((int)(u))
 #define HM_AS_U(i)    ((uint32_t)(i))
 #define HM_SPLAT(x)   (x)
@@ -108,6 +111,7 @@ static inline float hm_float_of(uint32_t bits)
 #undef HM_FLOAT
 #undef HM_AS_I
 #undef HM_FROM_U
+#undef HM_FROM_I
 #undef HM_AS_U
 #undef HM_SPLAT
 #undef HM_SPLAT_I
@@ -119,6 +123,7 @@ static inline float hm_float_of(uint32_t bits)
 #define HM_BITS(x)    as_uint8(x)
 #define HM_FLOAT(u)   as_float8(u)
 #define HM_FROM_U(u)  convert_float8(u)
+#define HM_FROM_I(i)  convert_float8(i)
 #define HM_AS_I(u)    as_int8(u)
 #define HM_AS_U(i)    as_uint8(i)
 #define HM_SPLAT(x)   (float8)(x)

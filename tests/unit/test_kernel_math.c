@@ -44,6 +44,8 @@ static double gelu_erf(double x)
 static const bound bounds[] = {{"exp", hm_exp, exp, -87.3f, 88.7f, 1.1},
                                {"reciprocal", hm_reciprocal, reciprocal, 0x1p-125f, 0x1p125f, 1.3},
                                {"rsqrt", hm_rsqrt, rsqrt_of, 0x1p-126f, 3.4e38f, 1.4},
+                               {"log", hm_log, log, 1.5f, 3.4e38f, 1.5},
+                               {"tanh", hm_tanh, tanh, -100.0f, 100.0f, 2.0},
                                {"sigmoid", hm_sigmoid, sigmoid, -87.0f, 200.0f, 3.5},
                                {"silu", hm_silu, silu, -80.0f, 3e38f, 4.0},
                                {"gelu_erf", hm_gelu_erf, gelu_erf, -3.0f, 3e38f, 16.0}};
@@ -102,6 +104,13 @@ static void test_specials(void **state)
     same(hm_rsqrt(INFINITY), 0.0f);
     same(hm_rsqrt(0.25f), 2.0f);
     same(hm_rsqrt(0.0f), hm_rsqrt(0x1p-126f));
+    same(hm_log(1.0f), 0.0f);
+    same(hm_log(0.0f), -INFINITY);
+    same(hm_log(INFINITY), INFINITY);
+    same(hm_tanh(INFINITY), 1.0f);
+    same(hm_tanh(-INFINITY), -1.0f);
+    same(hm_tanh(-0.0f), -0.0f);
+    same(hm_tanh(NAN), NAN);
     same(hm_mul(0x1p-80f, 0x1p-80f), 0.0f);
     same(hm_mul(0x1p-80f, -0x1p-46f), -0x1p-126f);
     same(hm_mul(3.0f, 5.0f), 15.0f);
