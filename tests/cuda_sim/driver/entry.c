@@ -8,7 +8,7 @@ typedef struct entry {
 } entry;
 
 static const entry entries[] = {
-#define NV_FUNCTION(name, params) {#name, (any_function)name},
+#define NV_FUNCTION(name, params) {#name, (any_function)name}, /* NOLINT(bugprone-macro-parentheses) */
 #define NV_OPTIONAL(name, params) NV_FUNCTION(name, params)
 #include "../../../backends/cuda/driver.def"
 #include "extra.def"

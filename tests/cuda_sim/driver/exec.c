@@ -146,8 +146,9 @@ nv_result cuGraphExecKernelNodeSetParams_v2(nv_graph_exec exec, nv_node node, co
     nv_result result;
     drv_work work;
     const drv_work *old = work_of(exec, node, DRV_LAUNCH, &result);
-    if (old)
-        result = drv_take_kernel(&work, params, old->launch->cluster);
+    if (!old)
+        return drv_leave(result);
+    result = drv_take_kernel(&work, params, old->launch->cluster);
     return drv_leave(result ? result : replace(exec, node, &work));
 }
 
@@ -158,8 +159,9 @@ nv_result cuGraphExecMemcpyNodeSetParams(nv_graph_exec exec, nv_node node, const
     nv_result result;
     drv_work work;
     const drv_work *old = work_of(exec, node, DRV_COPY, &result);
-    if (old)
-        result = drv_take_copy(&work, params, context);
+    if (!old)
+        return drv_leave(result);
+    result = drv_take_copy(&work, params, context);
     /* "Returns CUDA_ERROR_INVALID_VALUE if the memory operands' mappings changed" */
     if (result == NV_SUCCESS &&
         (!same_memory(old->copy.dst, work.copy.dst) || !same_memory(old->copy.src, work.copy.src)))
@@ -174,8 +176,9 @@ nv_result cuGraphExecMemsetNodeSetParams(nv_graph_exec exec, nv_node node, const
     nv_result result;
     drv_work work;
     const drv_work *old = work_of(exec, node, DRV_FILL, &result);
-    if (old)
-        result = drv_take_fill(&work, params, context);
+    if (!old)
+        return drv_leave(result);
+    result = drv_take_fill(&work, params, context);
     /* Other changes than value and address "may cause the update to be rejected": here growth and element size do. */
     if (result == NV_SUCCESS && (!same_memory(old->fill.dst, work.fill.dst) || work.fill.count > old->fill.count ||
                                  work.fill.element_size != old->fill.element_size))

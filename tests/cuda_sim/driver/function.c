@@ -153,10 +153,10 @@ nv_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, nv_function h
     DRV_ENTER(DRV_NEEDS_CONTEXT);
     const drv_function *function = (const drv_function *)handle;
     nv_result result = drv_check(function, DRV_FUNCTION, __func__);
-    if (result == NV_SUCCESS && (block_size <= 0 || !blocks))
-        result = drv_misuse(NV_ERROR_INVALID_VALUE, "an occupancy query for blocks of %d", block_size);
     if (result != NV_SUCCESS)
         return drv_leave(result);
+    if (block_size <= 0 || !blocks)
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "an occupancy query for blocks of %d", block_size));
     uint64_t shared = function->code->shared_bytes + dynamic_bytes + DRV_SHARED_RESERVED;
     int most = DRV_THREADS_PER_SM / ((block_size + 31) / 32 * 32);
     int by_shared = (int)((uint64_t)drv_set.profile->shared_per_sm / shared);

@@ -195,10 +195,10 @@ nv_result cuGraphKernelNodeSetAttribute(nv_node handle, nv_launch_attribute_id a
     DRV_ENTER(DRV_NEEDS_CONTEXT);
     drv_node *node = (drv_node *)handle;
     nv_result result = drv_check(node, DRV_NODE, __func__);
-    if (result == NV_SUCCESS && (node->work.kind != DRV_LAUNCH || attribute != NV_LAUNCH_CLUSTER_DIMENSION || !value))
-        result = drv_misuse(NV_ERROR_INVALID_VALUE, "node attribute %d", (int)attribute);
     if (result != NV_SUCCESS)
         return drv_leave(result);
+    if (node->work.kind != DRV_LAUNCH || attribute != NV_LAUNCH_CLUSTER_DIMENSION || !value)
+        return drv_leave(drv_misuse(NV_ERROR_INVALID_VALUE, "node attribute %d", (int)attribute));
     const drv_launch *old = node->work.launch;
     result = drv_check_cluster(old->code->name, old->grid, value->cluster, false);
     if (result != NV_SUCCESS)
