@@ -7,7 +7,8 @@
  *   run.c      launch, workers, blocks and clusters, resident sets, watchdog
  *   warp.c     one warp: lanes' pcs, divergence and reconvergence, guards, undefined registers
  *   memory.c   addresses of every space -> host pointers, bounds, alignment, undefined shared memory
- *   race.c     vector clocks over shared memory, generic and async proxy
+ *   race.c     races over shared memory, generic and async proxy; clock.c: what warps know of each other; shadow.c:
+ *              what happened to each word
  *   async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late or seeded
  *   barrier.c  named barriers, mbarrier, cluster barriers; who waits for what
  *   counters.c exact counters
