@@ -130,7 +130,10 @@ static bool read_decimal(ptx_token *token)
 static bool read_number(ptx_token *token)
 {
     const char *at = token->text, *end = at + token->size;
-    char kind = token->size > 1 && at[0] == '0' ? at[1] : '\0';
+    char kind = 0;
+    if (token->size > 1 && at[0] == '0') {
+        kind = at[1];
+    }
     token->kind = PTX_TOKEN_INTEGER;
     if (kind == 'f' || kind == 'F' || kind == 'd' || kind == 'D') {
         bool single = kind == 'f' || kind == 'F';
@@ -168,8 +171,8 @@ static void lex_number(ptx_parser *p, ptx_token *token)
                (p->at[1] == 'x' || p->at[1] == 'X' || p->at[1] == 'f' || p->at[1] == 'F' || p->at[1] == 'd' ||
                 p->at[1] == 'D');
     while (p->at < p->end) {
-        char c = *p->at, before = p->at > token->text ? p->at[-1] : '\0';
-        bool exponent = !hex && (c == '+' || c == '-') && (before == 'e' || before == 'E');
+        char c = *p->at; /* the first is a digit: before a sign there is always one more */
+        bool exponent = !hex && (c == '+' || c == '-') && (p->at[-1] == 'e' || p->at[-1] == 'E');
         if (!is_name_char(c) && c != '.' && !exponent) {
             break;
         }
