@@ -136,6 +136,8 @@ static void test_faults(void **state)
         assert_int_equal(cu.errors(), errors + 1);
         if (strncmp(cu.last_fault(), faults[i].kernel, strlen(faults[i].kernel)) != 0)
             fail_msg("the fault of %s is told as: %s", faults[i].kernel, cu.last_fault());
+        IS(faults[i].result, cu.cuStreamDestroy_v2(b.stream));
+        OK(cu.cuModuleUnload(b.module));
         driver_end(NULL);
     }
     driver_begin(NULL);

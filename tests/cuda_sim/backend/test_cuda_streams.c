@@ -126,6 +126,8 @@ static void test_host_functions(void **state)
     OK(cu.cuLaunchHostFunc(stream, take_note, &never));
     IS(NV_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
     assert_int_equal(never.calls, 0);
+    IS(NV_ERROR_ILLEGAL_ADDRESS, cu.cuStreamDestroy_v2(stream));
+    OK(cu.cuModuleUnload(module));
 }
 
 /* -- events and graphs --------------------------------------------------------------------------------------------- */
