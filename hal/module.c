@@ -126,8 +126,8 @@ static hal_status check_kernel(const hal_device *device, const char *label, hal_
 }
 
 /* `builtin`: `module` is the device's own of that row, and is not referenced; else NULL. */
-static hal_status make_kernel(hal_module *module, const hal_builtin *builtin, const char *entry, const hal_kernel_desc *given,
-                              hal_kernel **out)
+static hal_status make_kernel(hal_module *module, const hal_builtin *builtin, const char *entry,
+                              const hal_kernel_desc *given, hal_kernel **out)
 {
     hal_device *device = module->object.device;
     hal_kernel_desc desc;
