@@ -72,10 +72,11 @@ static bool load(const char *head, const char *text)
     module = ptx_module_load(exact, (size_t)size, error, sizeof error);
     free(exact);
     entry = module ? ptx_module_entry(module, "k") : NULL;
-    if (!module) {
-        fprintf(stderr, "%s: %s\n", text, error);
+    if (!entry) {
+        fprintf(stderr, "%s: %s\n", text, module ? "no entry k" : error);
+        exit(1); /* all further checks look at it */
     }
-    return module && entry;
+    return true;
 }
 
 static bool body(const char *text)
@@ -357,25 +358,28 @@ static const struct {
     {4, "characters", NULL},
 };
 
-static void repeat(char *to, const char *text, size_t count)
+/* Returns where the copies end. */
+static char *repeat(char *to, const char *text, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        strcat(to, text);
+    size_t size = strlen(text);
+    for (size_t i = 0; i < count; i++, to += size) {
+        memcpy(to, text, size + 1);
     }
+    return to;
 }
 
 static const char *built(size_t number)
 {
     static char text[1 << 16];
-    strcpy(text, HEAD ".entry k() { ");
+    char *end = repeat(text, HEAD ".entry k() { ", 1);
     if (number == 0) {
-        strcat(text, "op {");
-        repeat(text, "1,", 256);
-        strcat(text, "1}; }");
+        end = repeat(end, "op {", 1);
+        end = repeat(end, "1,", 256);
+        repeat(end, "1}; }", 1);
     } else if (number == 1) {
-        repeat(text, "{", 100);
+        repeat(end, "{", 100);
     } else {
-        repeat(text, "abcdefgh", 600);
+        repeat(end, "abcdefgh", 600);
     }
     return text;
 }
