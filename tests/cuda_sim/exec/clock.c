@@ -254,7 +254,7 @@ static race_slot *take_slot(sim_race *race, race_warp *state)
             return &race->slot[at];
         }
     }
-    if (race->warps + race->slots == MAX_ACTORS) {
+    if (race->slots > 0 && race->warps + race->slots == MAX_ACTORS) {
         return &race->slot[state->next_slot++ % race->slots];
     }
     if (race->slots == race->slot_capacity) {

@@ -237,19 +237,23 @@ sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uin
 
 static sim_race *new_race(sim_cluster *cluster)
 {
-    uint32_t per_block = cluster->block[0].warp_count;
+    uint32_t per_block = cluster->block[0].warp_count, warps = cluster->block_count * per_block;
     sim_race *race = calloc(1, sizeof *race);
-    if (!race) {
+    race_warp *warp = warps ? calloc(warps, sizeof *warp) : NULL;
+    struct sim_shadow *first = calloc(1, sizeof *first); /* sim_race_end finds the race by it */
+    if (!race || !warp || !first) {
+        free(race);
+        free(warp);
+        free(first);
         return NULL;
     }
-    race->warps = cluster->block_count * per_block;
-    race->warp = calloc(race->warps, sizeof *race->warp);
-    bool ok = race->warp != NULL;
+    race->warps = warps;
+    race->warp = warp;
+    bool ok = true;
     for (uint32_t b = 0; b < cluster->block_count; b++) {
         sim_block *block = &cluster->block[b];
-        block->shadow = calloc(1, sizeof *block->shadow);
-        ok = ok && block->shadow;
-        ok = ok && shadow_init(block->shadow, race, block->shared_bytes);
+        block->shadow = b ? calloc(1, sizeof *block->shadow) : first;
+        ok = ok && block->shadow && shadow_init(block->shadow, race, block->shared_bytes);
         for (uint32_t w = 0; ok && w < per_block; w++) {
             block->warp[w].clock = &race->warp[b * per_block + w].clock;
         }
