@@ -7,9 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { IN_SUITE = 1 << BENCH_SUITE, IN_DEVICES = 1 << BENCH_DEVICES, IN_GEMM = 1 << BENCH_GEMM };
-enum { IN_OVERHEAD = 1 << BENCH_OVERHEAD, IN_REPLAY = 1 << BENCH_REPLAY };
-enum { IN_MEASURING = IN_SUITE | IN_GEMM | IN_OVERHEAD | IN_REPLAY, IN_ALL = IN_MEASURING | IN_DEVICES };
+enum { IN_DEVICES = 1 << BENCH_DEVICES, IN_GEMM = 1 << BENCH_GEMM, IN_ACTIVATION = 1 << BENCH_ACTIVATION };
+enum { IN_MATRIX = IN_ACTIVATION }; /* operators on rows of a matrix */
+enum { IN_OPERATORS = IN_GEMM | IN_MATRIX };
+enum { IN_ALL = (1 << BENCH_COMMANDS) - 1, IN_MEASURING = IN_ALL & ~IN_DEVICES };
 
 typedef struct option_help {
     const char *name, *argument, *text;
@@ -18,14 +19,18 @@ typedef struct option_help {
 } option_help;
 
 static const option_help option_table[] = {
-    {"m", "M", "rows of A and D (default 128)", IN_GEMM, 'm'},
-    {"n", "N", "columns of B and D (default 12288)", IN_GEMM, 'n'},
-    {"k", "K", "columns of A, rows of B (default 4096)", IN_GEMM, 'k'},
-    {"dtype", "TYPE", "f32 (default), f16 or bf16: of A, B and D", IN_GEMM, 'd'},
+    {"m", "M", "rows of A and D (128 if only others are given)", IN_GEMM, 'm'},
+    {"n", "N", "columns of B and D (12288)", IN_GEMM, 'n'},
+    {"k", "K", "columns of A, rows of B (4096)", IN_GEMM, 'k'},
+    {"op", "NAME", "one of them only", IN_ACTIVATION, 'o'},
+    {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once)", IN_MATRIX, 'R'},
+    {"columns", "N", "columns of the matrix, likewise", IN_MATRIX, 'C'},
+    {"dtype", "TYPE", "f32, f16 or bf16; default: f32 if a size is given, else f32 and bf16", IN_OPERATORS, 'd'},
     {"backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each", IN_ALL,
      'b'},
     {"all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING, 'a'},
-    {"rounds", "N", "interleaved rounds of a measurement, at least: 3 to 63 (default 21)", IN_MEASURING, 'r'},
+    {"rounds", "N", "interleaved rounds of a measurement: 3 to 63 (default 21); fewer where one takes long",
+     IN_MEASURING, 'r'},
     {"quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING, 'q'},
     {"json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL, 'j'},
     {"html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING, 'H'},
@@ -37,28 +42,30 @@ static const option_help option_table[] = {
 };
 enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
 
+#define LIMITS                                                                                                         \
+    "Each takes turns with what limits it: on CPU devices multiply-adds, non-temporal copies or reads of all\n"        \
+    "cores; on GPUs the device's own copy, or its published peak. Seconds are device time on GPUs, host time on\n"     \
+    "CPU devices; ratios are taken within a turn, and their median counts.\n"
+
 static const struct {
     const char *name, *summary, *usage, *about, *examples;
-} commands[] = {
+    const char *ops; /* what --op takes */
+} commands[BENCH_COMMANDS] = {
     [BENCH_SUITE] =
         {"", "compare all backends, about a minute", "hal-bench [OPTIONS]",
-         "Measures every backend found and compares them: the GEMMs of a Qwen3-8B feed-forward layer with as\n"
-         "many tokens as fit in a moment, the host cost of commands told at once, and that of recorded lists,\n"
-         "against the same work on each raw API. Every result is checked before it is timed.\n",
+         "Measures every backend found and compares them: the host cost of commands told at once, and that of\n"
+         "recorded lists, against the same work on each raw API; an example of each operator against what the\n"
+         "device can do at best; the GEMMs of a Qwen3-8B feed-forward layer with as many tokens as fit in a\n"
+         "moment. Every result is checked before it is timed.\n",
          "  hal-bench                                 compare what is here\n"
          "  hal-bench --json out.json --html out.html keep the figures\n"
-         "  hal-bench --backend opencl                one backend only\n"},
+         "  hal-bench --backend opencl                one backend only\n",
+         NULL},
     [BENCH_DEVICES] = {"devices", "list devices, and why a backend is absent", "hal-bench devices [OPTIONS]",
                        "Lists every device of every backend, and for each absent backend the reason.\n",
                        "  hal-bench devices\n"
-                       "  hal-bench devices --verbose               all capabilities\n"},
-    [BENCH_GEMM] =
-        {"gemm", "one matrix product, against the machine's peak", "hal-bench gemm [OPTIONS]",
-         "Times D = A B (row-major, FP32 accumulation) after comparing it with a double-precision reference.\n"
-         "Seconds are device time on GPUs and host time on CPU devices; there OpenBLAS, where it is installed,\n"
-         "takes turns with libhal in FP32.\n",
-         "  hal-bench gemm --m 256 --n 3072 --k 1024\n"
-         "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n"},
+                       "  hal-bench devices --verbose               all capabilities\n",
+                       NULL},
     [BENCH_OVERHEAD] =
         {"overhead", "host cost of a command told at once", "hal-bench overhead [OPTIONS]",
          "Times commands whose work is next to nothing: independent, dependent and rebound dispatches, uploads,\n"
@@ -66,13 +73,31 @@ static const struct {
          "the ratio holds on a noisy machine. It passes every argument of every dispatch, as libhal is told.\n"
          "On lavapipe LP_NUM_THREADS=0 takes the hand-over between its threads out of the figures.\n",
          "  hal-bench overhead\n"
-         "  hal-bench overhead --backend vulkan --rounds 31 --json -\n"},
+         "  hal-bench overhead --backend vulkan --rounds 31 --json -\n",
+         NULL},
     [BENCH_REPLAY] =
         {"replay", "host cost of recorded lists and of rebinding them", "hal-bench replay [OPTIONS]",
          "Times recorded lists of 1 to 1000 dispatches against eager dispatches and against the raw API's own\n"
          "replay, and rebinding all buffers of a list against recording it again.\n",
          "  hal-bench replay\n"
-         "  hal-bench replay --backend cuda --json replay.json\n"},
+         "  hal-bench replay --backend cuda --json replay.json\n",
+         NULL},
+    [BENCH_GEMM] =
+        {"gemm", "matrix products, against the machine's peak and BLAS", "hal-bench gemm [OPTIONS]",
+         "Times D = A B (row-major, FP32 accumulation) after comparing it with a double-precision reference: one\n"
+         "product if a size is given, else few rows, full tiles, and sizes that fill no tile.\n" LIMITS
+         "Peers: OpenBLAS on CPU devices and CLBlast on OpenCL devices, in FP32, where they are installed.\n",
+         "  hal-bench gemm\n"
+         "  hal-bench gemm --m 256 --n 3072 --k 1024\n"
+         "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n",
+         NULL},
+    [BENCH_ACTIVATION] =
+        {"activation", "activations, add, multiply, SwiGLU, against a copy", "hal-bench activation [OPTIONS]",
+         "Times silu, gelu (erf), gelu_tanh, sigmoid, relu, add, multiply and swiglu on a 1024 x 4096 matrix after\n"
+         "comparing a sample with a double-precision reference.\n" LIMITS,
+         "  hal-bench activation\n"
+         "  hal-bench activation --op silu --rows 64 --columns 11008 --dtype bf16 --json -\n",
+         "silu gelu gelu_tanh sigmoid relu add multiply swiglu"},
 };
 
 void bench_options_help(bench_command command, FILE *out)
@@ -80,7 +105,7 @@ void bench_options_help(bench_command command, FILE *out)
     fprintf(out, "usage: %s\n\n%s", commands[command].usage, commands[command].about);
     if (command == BENCH_SUITE) {
         fputs("\ncommands:\n", out);
-        for (int i = BENCH_DEVICES; i <= BENCH_REPLAY; i++)
+        for (int i = BENCH_DEVICES; i < BENCH_COMMANDS; i++)
             fprintf(out, "  %-20s %s\n", commands[i].name, commands[i].summary);
         fputs("  (none)               compare all backends\n", out);
     }
@@ -94,6 +119,8 @@ void bench_options_help(bench_command command, FILE *out)
                  option->argument ? option->argument : "");
         fprintf(out, "  %-20s %s\n", left, option->text);
     }
+    if (commands[command].ops)
+        fprintf(out, "\n--op: %s\n", commands[command].ops);
     fprintf(out, "\nexamples:\n%s", commands[command].examples);
     if (command == BENCH_SUITE)
         fputs(
@@ -132,6 +159,19 @@ static bool parse_dtype(const char *text, hal_dtype *dtype, char *error, size_t 
     return false;
 }
 
+/* Is it a word of what this command's --op takes? */
+static bool parse_op(bench_options *options, const char *value, char *error, size_t error_size)
+{
+    const char *ops = commands[options->command].ops;
+    size_t length = strlen(value);
+    options->op = value;
+    for (const char *at = ops; length && *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == length && !strncmp(at, value, length))
+            return true;
+    snprintf(error, error_size, "--op takes one of %s, not \"%s\"", ops, value);
+    return false;
+}
+
 static bool apply(bench_options *options, const option_help *option, const char *value, char *error, size_t error_size)
 {
     const uint64_t most = (uint64_t)1 << 24;
@@ -143,7 +183,14 @@ static bool apply(bench_options *options, const option_help *option, const char 
         return parse_number("n", value, 1, most, &options->n, error, error_size);
     case 'k':
         return parse_number("k", value, 1, most, &options->k, error, error_size);
+    case 'R':
+        return parse_number("rows", value, 1, most, &options->rows, error, error_size);
+    case 'C':
+        return parse_number("columns", value, 1, most, &options->columns, error, error_size);
+    case 'o':
+        return parse_op(options, value, error, error_size);
     case 'd':
+        options->has_dtype = true;
         return parse_dtype(value, &options->dtype, error, error_size);
     case 'r':
         if (!parse_number("rounds", value, 3, 63, &rounds, error, error_size))
@@ -192,10 +239,13 @@ static bool take_command(bench_options *options, int *argc, char **argv, char *e
     bool help = !strcmp(argv[1], "help");
     const char *name = !help ? argv[1] : *argc > 2 ? argv[2] : "";
     int command = BENCH_SUITE;
-    while (command <= BENCH_REPLAY && strcmp(commands[command].name, name) != 0)
+    while (command < BENCH_COMMANDS && strcmp(commands[command].name, name) != 0)
         command++;
-    if (command > BENCH_REPLAY) {
-        snprintf(error, error_size, "there is no command \"%s\"; commands: devices, gemm, overhead, replay", name);
+    if (command == BENCH_COMMANDS) {
+        int used = snprintf(error, error_size, "there is no command \"%s\"; commands:", name);
+        for (int i = BENCH_DEVICES; i < BENCH_COMMANDS && used > 0 && (size_t)used < error_size; i++)
+            used += snprintf(error + used, error_size - (size_t)used, "%s %s", i == BENCH_DEVICES ? "" : ",",
+                             commands[i].name);
         return false;
     }
     int taken = help && *argc > 2 ? 2 : 1;
@@ -212,7 +262,7 @@ static bool take_command(bench_options *options, int *argc, char **argv, char *e
 bool bench_options_parse(bench_options *options, int argc, char **argv, char *error, size_t error_size)
 {
     struct option long_options[OPTION_COUNT + 1];
-    *options = (bench_options){.m = 128, .n = 12288, .k = 4096, .dtype = HAL_F32};
+    *options = (bench_options){.dtype = HAL_F32};
     memset(long_options, 0, sizeof long_options);
     for (int i = 0; i < OPTION_COUNT; i++)
         long_options[i] =

@@ -10,9 +10,11 @@
 typedef enum bench_command {
     BENCH_SUITE,
     BENCH_DEVICES,
-    BENCH_GEMM,
     BENCH_OVERHEAD,
     BENCH_REPLAY,
+    BENCH_GEMM,
+    BENCH_ACTIVATION,
+    BENCH_COMMANDS, /* how many there are */
     BENCH_HELP,
     BENCH_VERSION
 } bench_command;
@@ -23,9 +25,12 @@ typedef struct bench_options {
     const char *json, *html, *trace;
     const char *backends; /* NULL: every backend */
     bool quick, verbose, all_devices, counters;
-    uint64_t m, n, k;
+    uint32_t rounds; /* interleaved rounds of a measurement */
+    /* operators; 0 or NULL: not given */
+    bool has_dtype;
     hal_dtype dtype;
-    uint32_t rounds; /* interleaved pairs of a measurement */
+    const char *op;
+    uint64_t m, n, k, rows, columns;
 } bench_options;
 
 /* Read the command line. False: `error` holds what is wrong. */
@@ -34,13 +39,15 @@ void bench_options_help(bench_command command, FILE *out);
 
 /* Results. NAN means "not known" or "not measured"; it becomes null in JSON and "-" in tables. */
 
-typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_GEMM } bench_kind;
+typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_OPERATOR } bench_kind;
+
+enum { BENCH_MAX_PEERS = 2 };
 
 typedef struct bench_row {
     bench_kind kind;
     char backend[16], device[128];
     uint32_t index; /* of the device in its backend */
-    char label[40]; /* overhead, replay: the case; gemm: which projection, or "gemm" */
+    char label[40]; /* the case */
     bool failed;    /* a wrong result, or the device failed; `note` says what */
     char note[512]; /* also: why there is no control, or why nothing was measured */
 
@@ -56,11 +63,22 @@ typedef struct bench_row {
     double eager_ns, record_ns, break_even; /* replay: the same work eagerly, per command; recording; submissions */
     double rerecord_ns;                     /* replay: recording again and submitting, per command */
 
-    /* gemm */
-    uint64_t m, n, k;
+    /* operators: medians of the rounds; ratios are taken within a round. Seconds are device time on GPUs, host time on
+     * CPU devices. */
+    const char *op; /* "gemm" */
+    char shape[64];
     hal_dtype dtype;
-    double seconds, gflops, gbps, peak_fraction, max_error, vs_openblas;
-    const char *bound; /* "compute" or "memory" */
+    double seconds, rate, gflops, gbps; /* of a call; rate in `unit`, "GFLOP/s" or "GB/s" */
+    const char *unit, *floor;           /* what limits it, "" if that is not known */
+    double floor_rate, floor_ratio;     /* ratio: rate / the limit's */
+    uint32_t peer_count;
+    struct {
+        const char *name;
+        double rate, ratio; /* ours / the peer's */
+    } peers[BENCH_MAX_PEERS];
+    double max_error, bound; /* where the error is nearest to its bound: |got - want|, and what it may be */
+    uint64_t m, n, k;        /* gemm */
+    double peak_fraction;    /* gemm: floor_ratio, or on GPUs the share of the published peak */
 } bench_row;
 
 typedef struct bench_floors {
@@ -95,15 +113,20 @@ typedef struct bench_run {
 /* A fresh row, NAN in every figure; it lives until the next one is added. Aborts the program when out of memory. */
 bench_row *bench_row_add(bench_run *run, bench_kind kind, const bench_device *device, const char *label);
 void bench_row_fail(bench_run *run, bench_row *row, const char *format, ...) __attribute__((format(printf, 3, 4)));
-const char *bench_kind_name(bench_kind kind);
+const char *bench_row_kind(const bench_row *row); /* "overhead", "replay", or the operator */
+/* How much of the bound the error takes: above 1 is wrong. */
+double bench_row_error(const bench_row *row);
 
 /* Questions: each measures one device and adds its rows. */
 
 void bench_overhead(bench_run *run, const bench_device *device);
 void bench_replay(bench_run *run, const bench_device *device);
-uint32_t bench_overhead_steps(void);
-uint32_t bench_replay_steps(void);
+uint32_t bench_overhead_steps(const bench_options *options);
+uint32_t bench_replay_steps(const bench_options *options);
 void bench_gemm(bench_run *run, const bench_device *device);
+uint32_t bench_gemm_steps(const bench_options *options);
+void bench_activation(bench_run *run, const bench_device *device);
+uint32_t bench_activation_steps(const bench_options *options);
 void bench_suite(bench_run *run);
 void bench_trace(bench_run *run, const bench_device *device);
 /* The exit code. */
@@ -116,8 +139,6 @@ int bench_devices_choose(bench_run *run);
 
 void bench_machine_describe(bench_machine *machine);
 bool bench_floors_measure(bench_floors *floors); /* a third of a second */
-double bench_floors_fma(uint32_t threads);       /* FP32 GFLOP/s, some 30 ms */
-double bench_floors_read(uint32_t threads);      /* GB/s */
 uint64_t bench_rss(void);                        /* bytes */
 double bench_seconds(void);                      /* a steady clock */
 void bench_pause(double seconds);

@@ -1,6 +1,6 @@
 /* floors.c - what the host can do at best: FP32 multiply-adds, copies past the caches, reads. A CPU device's figures
  * are held against these, measured in the same run because a shared machine's speed drifts. */
-#include "bench.h"
+#include "job.h"
 #include "stats.h"
 
 #include <math.h>
@@ -15,8 +15,8 @@
 #endif
 
 enum { MAX_THREADS = 256 };
-static const size_t first_turns = 4000;
-static const size_t traffic = (size_t)256 << 20; /* bytes that all threads read together: past every cache */
+static const double fma_seconds = 0.006; /* of a measurement */
+static const double traffic = 0x1p28;    /* bytes that all threads read together: past every cache */
 
 /* Each returns a number that depends on all its work, so that none of it can be left out. */
 typedef float (*work_fn)(float *data, float *target, size_t count);
@@ -27,6 +27,7 @@ typedef struct worker {
     work_fn work;
     float *data, *target;
     size_t count;
+    uint32_t repeats;
     double start, end;
     float result;
 } worker;
@@ -120,119 +121,150 @@ static void *run_worker(void *argument)
     if (go < 0)
         return NULL;
     self->start = bench_seconds();
-    self->result = self->work(self->data, self->target, self->count);
+    for (uint32_t i = 0; i < self->repeats; i++)
+        self->result += self->work(self->data, self->target, self->count);
     self->end = bench_seconds();
     return NULL;
 }
 
+struct bench_host_limit {
+    work_fn work;
+    uint32_t threads;
+    float *data, *target;
+    size_t each, step; /* what a thread counts; from one's data to the next's */
+    double amount;     /* floating-point operations or bytes of all threads */
+};
+
 /* Seconds from the first start to the last end; NAN if the threads could not be had. */
-static double run_all(work_fn work, uint32_t threads, float *data, float *target, size_t each, bool shared)
+static double run_all(const bench_host_limit *limit, uint32_t repeats)
 {
     worker workers[MAX_THREADS];
     atomic_int go = 0;
     uint32_t started = 0;
-    for (; started < threads; started++) {
-        size_t place = shared ? 0 : started * each;
-        workers[started] = (worker){
-            .go = &go, .work = work, .data = data + place, .target = target ? target + place : NULL, .count = each};
+    for (; started < limit->threads; started++) {
+        size_t place = started * limit->step;
+        workers[started] = (worker){.go = &go,
+                                    .work = limit->work,
+                                    .data = limit->data + place,
+                                    .target = limit->target ? limit->target + place : NULL,
+                                    .count = limit->each,
+                                    .repeats = repeats};
         if (pthread_create(&workers[started].thread, NULL, run_worker, &workers[started]))
             break;
     }
-    atomic_store(&go, started == threads ? 1 : -1);
+    atomic_store(&go, started == limit->threads ? 1 : -1);
     double start = INFINITY, end = 0;
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
         start = fmin(start, workers[i].start);
         end = fmax(end, workers[i].end);
     }
-    return started == threads ? end - start : NAN;
+    return started == limit->threads ? end - start : NAN;
 }
 
-static double best_fma(work_fn work, uint32_t width, uint32_t threads)
+double bench_host_limit_measure(bench_host_limit *limit, uint32_t repeats)
 {
-    _Alignas(64) float data[64];
+    return limit->amount * repeats * 1e-9 / run_all(limit, repeats);
+}
+
+/* Use this loop if it is faster than what is there, for as many turns as take a while. */
+static void try_fma(bench_host_limit *limit, work_fn work, uint32_t width, double *best)
+{
+    bench_host_limit candidate = *limit;
+    candidate.work = work;
+    for (size_t turns = 4000; turns < ((size_t)4000 << 12); turns *= 2) {
+        candidate.each = turns;
+        candidate.amount = 2.0 * 12 * width * (double)turns * limit->threads;
+        double seconds = run_all(&candidate, 1), rate = candidate.amount / seconds;
+        if (!(seconds < fma_seconds)) {
+            if (rate > *best) {
+                *best = rate;
+                *limit = candidate;
+            }
+            return;
+        }
+    }
+}
+
+static void create_fma(bench_host_limit *limit)
+{
     double best = 0;
     for (int i = 0; i < 64; i++)
-        data[i] = 0.5f;
-    for (size_t turns = first_turns; turns < first_turns * 4096; turns *= 2) {
-        double seconds = run_all(work, threads, data, NULL, turns, true);
-        double rate = 2.0 * 12 * width * (double)turns * threads / seconds * 1e-9;
-        if (rate > best)
-            best = rate;
-        if (seconds > 0.006)
-            break;
-    }
-    return best;
-}
-
-double bench_floors_fma(uint32_t threads)
-{
-    double best = 0;
-    if (threads > MAX_THREADS)
-        threads = MAX_THREADS;
-    for (int turn = 0; turn < 2; turn++) {
-        double rate = 0;
+        limit->data[i] = 0.5f;
 #if defined(__x86_64__)
-        if (__builtin_cpu_supports("avx512f"))
-            rate = best_fma(fma_512, 16, threads);
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-            rate = fmax(rate, best_fma(fma_256, 8, threads));
+    if (__builtin_cpu_supports("avx512f"))
+        try_fma(limit, fma_512, 16, &best);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        try_fma(limit, fma_256, 8, &best);
 #endif
-        if (rate == 0)
-            rate = best_fma(fma_128, 4, threads);
-        best = fmax(best, rate);
-    }
-    return best;
+    if (best == 0)
+        try_fma(limit, fma_128, 4, &best);
 }
 
-/* GB/s, the median of a few runs after a first one that touches the pages. */
-static double bandwidth(work_fn work, uint32_t threads, bool writes)
+static void create_traffic(bench_host_limit *limit, bool writes, size_t size)
+{
+    memset(limit->data, 0, size); /* touches the pages */
+    if (writes)
+        memset(limit->target, 0, size);
+    limit->work = writes ? copy_plain : sum_plain;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx"))
+        limit->work = writes ? copy : sum;
+#endif
+    limit->each = limit->step = size / sizeof(float) / limit->threads / 64 * 64;
+    limit->amount = (writes ? 2.0 : 1.0) * (double)limit->each * sizeof(float) * limit->threads;
+}
+
+bench_host_limit *bench_host_limit_create(bench_limit kind, double bytes, uint32_t threads)
+{
+    bool writes = kind == BENCH_LIMIT_COPY;
+    bench_host_limit *limit = calloc(1, sizeof *limit);
+    size_t size = kind == BENCH_LIMIT_FMA ? 4096 : ((size_t)(writes ? bytes / 2 : bytes) + 4095) / 4096 * 4096;
+    if (!limit)
+        return NULL;
+    limit->threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    limit->data = aligned_alloc(4096, size);
+    limit->target = writes ? aligned_alloc(4096, size) : NULL;
+    if (!limit->data || (writes && !limit->target)) {
+        bench_host_limit_destroy(limit);
+        return NULL;
+    }
+    if (kind == BENCH_LIMIT_FMA)
+        create_fma(limit);
+    else
+        create_traffic(limit, writes, size);
+    return limit;
+}
+
+void bench_host_limit_destroy(bench_host_limit *limit)
+{
+    if (limit) {
+        free(limit->data);
+        free(limit->target);
+    }
+    free(limit);
+}
+
+/* The median of a few measurements after a first one; of multiply-adds the best. */
+static double measure_once(bench_limit kind, uint32_t threads)
 {
     double samples[3];
-    if (threads > MAX_THREADS)
-        threads = MAX_THREADS;
-    size_t each = traffic / sizeof(float) / threads / 64 * 64, size = each * threads * sizeof(float);
-    float *data = aligned_alloc(4096, (size + 8191) / 4096 * 4096);
-    float *target = writes ? aligned_alloc(4096, (size + 8191) / 4096 * 4096) : NULL;
-    double rate = NAN;
-    if (data && (target || !writes)) {
-        memset(data, 0, size);
-        if (target)
-            memset(target, 0, size);
-        run_all(work, threads, data, target, each, false);
-        for (int i = 0; i < 3; i++)
-            samples[i] = (writes ? 2.0 : 1.0) * (double)size * 1e-9 / run_all(work, threads, data, target, each, false);
-        rate = bench_median(samples, 3);
-    }
-    free(target);
-    free(data);
-    return rate;
-}
-
-double bench_floors_read(uint32_t threads)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx"))
-        return bandwidth(sum, threads, false);
-#endif
-    return bandwidth(sum_plain, threads, false);
-}
-
-static double copy_bandwidth(uint32_t threads)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx"))
-        return bandwidth(copy, threads, true);
-#endif
-    return bandwidth(copy_plain, threads, true);
+    bench_host_limit *limit = bench_host_limit_create(kind, kind == BENCH_LIMIT_COPY ? 2 * traffic : traffic, threads);
+    if (!limit)
+        return NAN;
+    bench_host_limit_measure(limit, 1);
+    for (int i = 0; i < 3; i++)
+        samples[i] = bench_host_limit_measure(limit, 1);
+    bench_host_limit_destroy(limit);
+    return bench_quantile(samples, 3, kind == BENCH_LIMIT_FMA ? 1 : 0.5);
 }
 
 bool bench_floors_measure(bench_floors *floors)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     floors->threads = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (uint32_t)cores;
-    floors->fma_gflops = bench_floors_fma(floors->threads);
-    floors->copy_gbps = copy_bandwidth(floors->threads);
-    floors->read_gbps = bench_floors_read(floors->threads);
+    floors->fma_gflops = measure_once(BENCH_LIMIT_FMA, floors->threads);
+    floors->copy_gbps = measure_once(BENCH_LIMIT_COPY, floors->threads);
+    floors->read_gbps = measure_once(BENCH_LIMIT_READ, floors->threads);
     return floors->fma_gflops > 0 && floors->copy_gbps > 0 && floors->read_gbps > 0;
 }

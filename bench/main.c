@@ -42,23 +42,21 @@ static void report(bench_run *run)
 
 static void measure(bench_run *run)
 {
+    static const struct {
+        void (*measure)(bench_run *run, const bench_device *device);
+        uint32_t (*steps)(const bench_options *options);
+    } questions[BENCH_COMMANDS] = {[BENCH_OVERHEAD] = {bench_overhead, bench_overhead_steps},
+                                   [BENCH_REPLAY] = {bench_replay, bench_replay_steps},
+                                   [BENCH_GEMM] = {bench_gemm, bench_gemm_steps},
+                                   [BENCH_ACTIVATION] = {bench_activation, bench_activation_steps}};
     const bench_options *options = run->options;
     if (options->command == BENCH_SUITE) {
         bench_suite(run);
         return;
     }
-    uint32_t steps = options->command == BENCH_GEMM       ? 1
-                     : options->command == BENCH_OVERHEAD ? bench_overhead_steps()
-                                                          : bench_replay_steps();
-    run->steps = steps * run->device_count;
-    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++) {
-        if (options->command == BENCH_GEMM)
-            bench_gemm(run, &run->devices[i]);
-        else if (options->command == BENCH_OVERHEAD)
-            bench_overhead(run, &run->devices[i]);
-        else
-            bench_replay(run, &run->devices[i]);
-    }
+    run->steps = questions[options->command].steps(options) * run->device_count;
+    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+        questions[options->command].measure(run, &run->devices[i]);
 }
 
 static int run_bench(bench_run *run)

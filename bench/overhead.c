@@ -119,8 +119,9 @@ static void measure_unwaited(overhead *scene)
     row->rss_growth = after > before ? (double)(after - before) : 0;
 }
 
-uint32_t bench_overhead_steps(void)
+uint32_t bench_overhead_steps(const bench_options *options)
 {
+    (void)options;
     return 6;
 }
 

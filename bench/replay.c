@@ -136,8 +136,9 @@ static void measure_rebinding(bench_run *run, const bench_device *device, bench_
     bench_pairs_fill(&variants[each], raw ? &variants[each + 1] : NULL, rounds, second);
 }
 
-uint32_t bench_replay_steps(void)
+uint32_t bench_replay_steps(const bench_options *options)
 {
+    (void)options;
     return sizeof lengths / sizeof lengths[0] + 2;
 }
 

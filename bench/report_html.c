@@ -117,24 +117,27 @@ static void put_chart(FILE *file, const char *title, const bar *bars, uint32_t c
     fputs("</svg></div>\n", file);
 }
 
-/* One bar for each device that answered, per question of a kind. */
+/* One bar for each device that answered, per question of a kind: of operators the rates in this unit, of others libhal
+ * against the raw API. */
 static void put_bars(FILE *file, const bench_run *run, const bench_question *questions, uint32_t count, bench_kind kind,
-                     const char *title)
+                     const char *unit, const char *title)
 {
     bar bars[MAX_QUESTIONS * 4];
     uint32_t used = 0;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t d = 0; d < run->device_count && d < 8; d++) {
             const bench_row *row = questions[i].rows[d];
-            double value = !row ? NAN : kind == BENCH_ROW_GEMM ? row->gflops : row->ratio;
-            if (!row || row->kind != kind || isnan(value) || used == MAX_QUESTIONS * 4)
+            if (!row || row->kind != kind || strcmp(row->unit, unit) != 0 || used == MAX_QUESTIONS * 4)
+                continue;
+            double value = *unit ? row->rate : row->ratio;
+            if (isnan(value))
                 continue;
             bar *next = &bars[used++];
             snprintf(next->name, sizeof next->name, "%.95s: %.31s", questions[i].text, run->devices[d].select);
             next->value = value;
             next->colour = d;
-            if (kind == BENCH_ROW_GEMM)
-                snprintf(next->text, sizeof next->text, "%.0f GFLOP/s", value);
+            if (*unit)
+                snprintf(next->text, sizeof next->text, "%.*f %s", value < 10 ? 1 : 0, value, unit);
             else
                 snprintf(next->text, sizeof next->text, "%.2f (%.2f-%.2f)", value, row->ratio_low, row->ratio_high);
         }
@@ -150,7 +153,7 @@ static void put_rows(FILE *file, const bench_run *run)
         file);
     for (uint32_t i = 0; i < run->row_count; i++) {
         const bench_row *row = &run->rows[i];
-        if (row->kind == BENCH_ROW_GEMM || row->failed)
+        if (row->kind == BENCH_ROW_OPERATOR || row->failed)
             continue;
         fprintf(file, "<tr><td>%s</td><td>%s</td><td>%u</td><td>%s</td><td>%s</td>", row->label, row->backend,
                 row->commands, bench_format_ns(row->libhal_ns, a), bench_format_ns(row->raw_ns, b));
@@ -183,9 +186,11 @@ bool bench_report_html(const bench_run *run, FILE *file)
     put_head(file, run);
     put_failures(file, run);
     put_comparison(file, run, questions, count);
-    put_bars(file, run, questions, count, BENCH_ROW_GEMM, "Matrix products");
-    put_bars(file, run, questions, count, BENCH_ROW_OVERHEAD, "Commands told at once: libhal / raw API (1 is equal)");
-    put_bars(file, run, questions, count, BENCH_ROW_REPLAY, "Recorded lists: libhal / raw API (1 is equal)");
+    put_bars(file, run, questions, count, BENCH_ROW_OPERATOR, "GFLOP/s", "Operators that compute");
+    put_bars(file, run, questions, count, BENCH_ROW_OPERATOR, "GB/s", "Operators that move data");
+    put_bars(file, run, questions, count, BENCH_ROW_OVERHEAD, "",
+             "Commands told at once: libhal / raw API (1 is equal)");
+    put_bars(file, run, questions, count, BENCH_ROW_REPLAY, "", "Recorded lists: libhal / raw API (1 is equal)");
     put_rows(file, run);
     fputs("</body>\n</html>\n", file);
     return ferror(file) == 0;

@@ -77,20 +77,53 @@ static void put_host_row(cJSON *item, const bench_row *row)
     put_known(item, "break_even", row->break_even);
 }
 
-static void put_gemm_row(cJSON *item, const bench_row *row)
+static void put_limits(cJSON *item, const bench_row *row)
 {
+    cJSON *floor = *row->floor ? cJSON_AddObjectToObject(item, "floor") : cJSON_AddNullToObject(item, "floor");
+    if (*row->floor) {
+        cJSON_AddStringToObject(floor, "limit", row->floor);
+        put(floor, "rate", row->floor_rate);
+    }
+    put(item, "floor_ratio", row->floor_ratio);
+    /* The best of the peers, then all of them. */
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < row->peer_count; i++)
+        best = row->peers[i].rate > row->peers[best].rate ? i : best;
+    if (row->peer_count)
+        cJSON_AddStringToObject(item, "peer", row->peers[best].name);
+    else
+        cJSON_AddNullToObject(item, "peer");
+    put(item, "peer_ratio", row->peer_count ? row->peers[best].ratio : NAN);
+    cJSON *peers = cJSON_AddArrayToObject(item, "peers");
+    for (uint32_t i = 0; i < row->peer_count; i++) {
+        cJSON *peer = cJSON_CreateObject();
+        cJSON_AddStringToObject(peer, "name", row->peers[i].name);
+        put(peer, "rate", row->peers[i].rate);
+        put(peer, "ratio", row->peers[i].ratio);
+        cJSON_AddItemToArray(peers, peer);
+    }
+}
+
+static void put_operator_row(cJSON *item, const bench_row *row)
+{
+    cJSON_AddStringToObject(item, "op", row->op);
     cJSON_AddStringToObject(item, "case", row->label);
-    put(item, "m", (double)row->m);
-    put(item, "n", (double)row->n);
-    put(item, "k", (double)row->k);
+    cJSON_AddStringToObject(item, "shape", row->shape);
+    if (row->m) {
+        put(item, "m", (double)row->m);
+        put(item, "n", (double)row->n);
+        put(item, "k", (double)row->k);
+        put(item, "peak_fraction", row->peak_fraction);
+    }
     cJSON_AddStringToObject(item, "dtype", hal_dtype_name(row->dtype));
     put(item, "seconds", row->seconds);
-    put(item, "gflops", row->gflops);
-    put(item, "peak_fraction", row->peak_fraction);
+    put(item, "rate", row->rate);
+    cJSON_AddStringToObject(item, "unit", row->unit);
+    put_limits(item, row);
     put(item, "max_error", row->max_error);
-    cJSON_AddStringToObject(item, "bound", row->bound);
+    put(item, "bound", row->bound);
+    put(item, "gflops", row->gflops);
     put(item, "gbps", row->gbps);
-    put(item, "vs_openblas", row->vs_openblas);
     put(item, "rounds", row->rounds);
     put(item, "submit_ns", row->libhal_ns);
     put(item, "device_ns", row->device_ns);
@@ -100,12 +133,12 @@ static void put_gemm_row(cJSON *item, const bench_row *row)
 static cJSON *row_item(const bench_row *row)
 {
     cJSON *item = cJSON_CreateObject();
-    cJSON_AddStringToObject(item, "kind", bench_kind_name(row->kind));
+    cJSON_AddStringToObject(item, "kind", bench_row_kind(row));
     cJSON_AddStringToObject(item, "backend", row->backend);
     cJSON_AddStringToObject(item, "device", row->device);
     put(item, "index", row->index);
-    if (row->kind == BENCH_ROW_GEMM)
-        put_gemm_row(item, row);
+    if (row->kind == BENCH_ROW_OPERATOR)
+        put_operator_row(item, row);
     else
         put_host_row(item, row);
     cJSON_AddBoolToObject(item, "failed", row->failed);

@@ -77,19 +77,29 @@ static void replay_cells(bench_table *table, const bench_row *row)
         cell_number(table, row->break_even, 0);
 }
 
-static void gemm_cells(bench_table *table, const bench_row *row)
+static void cell_peers(bench_table *table, const bench_row *row)
+{
+    char text[96] = "-";
+    size_t used = 0;
+    for (uint32_t i = 0; i < row->peer_count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.2f %s", i ? ", " : "", row->peers[i].ratio,
+                                 row->peers[i].name);
+    bench_table_cell(table, row->peer_count ? BENCH_TONE_PLAIN : BENCH_TONE_DIM, "%s", text);
+}
+
+static void operator_cells(bench_table *table, const bench_row *row)
 {
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->label);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%llux%llux%llu", (unsigned long long)row->m, (unsigned long long)row->n,
-                     (unsigned long long)row->k);
+    bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->shape);
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", hal_dtype_name(row->dtype));
     cell_ns(table, row->seconds * 1e9);
-    cell_number(table, row->gflops, row->gflops < 100 ? 1 : 0);
-    cell_number(table, row->gbps, 1);
-    bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->bound);
-    cell_number(table, row->peak_fraction * 100, 0);
-    cell_ratio(table, isnan(row->vs_openblas) ? NAN : row->vs_openblas);
-    cell_number(table, row->max_error, 3);
+    cell_number(table, row->rate, row->rate < 100 ? 1 : 0);
+    bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->unit);
+    cell_number(table, row->floor_ratio * 100, 0);
+    cell_number(table, row->floor_rate, row->floor_rate < 100 ? 1 : 0);
+    bench_table_cell(table, BENCH_TONE_DIM, "%s", *row->floor ? row->floor : "-");
+    cell_peers(table, row);
+    cell_number(table, bench_row_error(row), 3);
     cell_ns(table, row->libhal_ns);
     cell_ns(table, row->device_ns);
     cell_ns(table, row->wait_ns);
@@ -122,9 +132,8 @@ static void print_kind(const bench_run *run, const bench_device *device, bench_k
          "<case|libhal|raw API|ratio|spread|device|wait|in all|in all/raw", host_cells},
         {"replay: recorded lists, time per command",
          "<case|libhal|raw API|ratio|spread|device|wait|in all|in all/raw|eager|record|break-even", replay_cells},
-        {"gemm: D = A B",
-         "<case|<m x n x k|<type|time|GFLOP/s|GB/s|<bound|% of peak|vs OpenBLAS|max error|submit|device|wait",
-         gemm_cells},
+        {"operators", "<case|<shape|<type|time|rate|<unit|% of|floor|<of|<against peers|error|submit|device|wait",
+         operator_cells},
     };
     bench_table *table = bench_table_create(kinds[kind].columns);
     uint32_t shown = 0;
@@ -151,7 +160,7 @@ static void print_kind(const bench_run *run, const bench_device *device, bench_k
             continue;
         const char *what = row->failed ? "FAILED" : measured(row) ? "note" : "not measured";
         fprintf(run->out, "%s%s: %s %s: %s%s\n", run->colour && row->failed ? "\033[31m" : "", what, device->select,
-                measured(row) ? bench_kind_name(kind) : row->label, row->note,
+                measured(row) ? bench_row_kind(row) : row->label, row->note,
                 run->colour && row->failed ? "\033[0m" : "");
         said = row->note;
     }
@@ -159,13 +168,14 @@ static void print_kind(const bench_run *run, const bench_device *device, bench_k
 
 void bench_report_table(const bench_run *run)
 {
-    bool host = false, gemm = false;
+    bool host = false, operators = false;
     for (uint32_t i = 0; i < run->device_count; i++)
-        for (int kind = BENCH_ROW_OVERHEAD; kind <= BENCH_ROW_GEMM; kind++)
+        for (int kind = BENCH_ROW_OVERHEAD; kind <= BENCH_ROW_OPERATOR; kind++)
             print_kind(run, &run->devices[i], (bench_kind)kind);
     for (uint32_t i = 0; i < run->row_count; i++) {
-        host = host || (run->rows[i].kind != BENCH_ROW_GEMM && measured(&run->rows[i]));
-        gemm = gemm || (run->rows[i].kind == BENCH_ROW_GEMM && measured(&run->rows[i]));
+        bool computes = run->rows[i].kind == BENCH_ROW_OPERATOR;
+        host = host || (!computes && measured(&run->rows[i]));
+        operators = operators || (computes && measured(&run->rows[i]));
     }
     if (host)
         fputs("\nlibhal, raw API: host time until the work is handed over. ratio: median of libhal / raw\n"
@@ -173,10 +183,11 @@ void bench_report_table(const bench_run *run)
               "time in the wait. in all: until the work is done. record: making the list. break-even:\n"
               "submissions until that has paid.\n",
               run->out);
-    if (gemm)
-        fputs("\n% of peak: of this host's FP32 multiply-add rate or read bandwidth, measured beside it, on\n"
-              "CPU devices; of published figures on GPUs. vs OpenBLAS: its FP32 time / ours, in turns. max\n"
-              "error: as a share of what FP32 accumulation and one rounding may be off by; above 1 is wrong.\n",
+    if (operators)
+        fputs("\n% of floor: of what limits the operator, measured in turns with it: on CPU devices this host's\n"
+              "FP32 multiply-adds, non-temporal copies or reads; on GPUs the device's own copy, or the published\n"
+              "peak. peers: our rate / theirs, in turns. error: as a share of what FP32 accumulation and one\n"
+              "rounding may be off by; above 1 is wrong.\n",
               run->out);
 }
 
@@ -201,8 +212,10 @@ static void question_text(const bench_row *row, char text[96])
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(row->label, known[i].label))
             name = known[i].text;
-    if (row->kind == BENCH_ROW_GEMM)
+    if (row->kind == BENCH_ROW_OPERATOR && name != row->label)
         snprintf(text, 96, "%s, %s", name, hal_dtype_name(row->dtype));
+    else if (row->kind == BENCH_ROW_OPERATOR)
+        snprintf(text, 96, "%.39s %.40s, %.8s", name, row->shape, hal_dtype_name(row->dtype));
     else if (row->kind == BENCH_ROW_REPLAY)
         snprintf(text, 96, "%s, list of %u", name, row->commands);
     else
@@ -232,6 +245,16 @@ uint32_t bench_report_questions(const bench_run *run, bench_question *questions,
     return count;
 }
 
+/* Of a layer's products it says for how many tokens: as many as the device does in a moment. */
+static void operator_answer(const bench_row *row, char text[96])
+{
+    int used = snprintf(text, 96, "%.*f %s", row->rate < 10 ? 1 : 0, row->rate, row->unit);
+    if (!isnan(row->floor_ratio))
+        used += snprintf(text + used, 96 - (size_t)used, ", %.0f%%", row->floor_ratio * 100);
+    if (row->m && strcmp(row->label, row->op) != 0)
+        snprintf(text + used, 96 - (size_t)used, " (%llu tok.)", (unsigned long long)row->m);
+}
+
 void bench_report_answer(const bench_row *row, char text[96])
 {
     char time[24];
@@ -241,11 +264,8 @@ void bench_report_answer(const bench_row *row, char text[96])
         snprintf(text, 96, "FAILED");
     else if (!measured(row))
         snprintf(text, 96, "not measured");
-    else if (row->kind == BENCH_ROW_GEMM && isnan(row->peak_fraction))
-        snprintf(text, 96, "%.0f GFLOP/s (%llu tok.)", row->gflops, (unsigned long long)row->m);
-    else if (row->kind == BENCH_ROW_GEMM)
-        snprintf(text, 96, "%.0f GFLOP/s, %.0f%% (%llu tok.)", row->gflops, row->peak_fraction * 100,
-                 (unsigned long long)row->m);
+    else if (row->kind == BENCH_ROW_OPERATOR)
+        operator_answer(row, text);
     else if (isnan(row->ratio) && !isnan(row->total_ratio))
         snprintf(text, 96, "%s in all, %.2fx raw", bench_format_ns(row->libhal_total_ns, time), row->total_ratio);
     else if (isnan(row->ratio))
@@ -270,7 +290,7 @@ const char *bench_report_cpu_note(const bench_run *run)
 
 void bench_report_comparison(const bench_run *run)
 {
-    static const char before[] = "<host time to submit; GEMM rate and share of peak";
+    static const char before[] = "<host time to submit; rate and share of the limit";
     bench_question questions[MAX_QUESTIONS];
     uint32_t count = bench_report_questions(run, questions, MAX_QUESTIONS);
     uint32_t columns = run->device_count < 8 ? run->device_count : 8;
@@ -286,7 +306,7 @@ void bench_report_comparison(const bench_run *run)
             const bench_row *row = questions[i].rows[d];
             bench_tone tone = !row || !row->rounds ? BENCH_TONE_DIM : ratio_tone(row->ratio);
             bench_report_answer(row, text);
-            if (row && row->kind == BENCH_ROW_GEMM)
+            if (row && row->kind == BENCH_ROW_OPERATOR)
                 tone = BENCH_TONE_PLAIN;
             bench_table_cell(table, row && row->failed ? BENCH_TONE_BAD : tone, "%s", text);
         }

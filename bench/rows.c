@@ -25,15 +25,15 @@ bench_row *bench_row_add(bench_run *run, bench_kind kind, const bench_device *de
     snprintf(row->device, sizeof row->device, "%s", device->info.name);
     row->index = device->info.index;
     snprintf(row->label, sizeof row->label, "%s", label);
-    double *const figures[] = {&row->libhal_ns,  &row->raw_ns,          &row->ratio,        &row->ratio_low,
-                               &row->ratio_high, &row->libhal_total_ns, &row->raw_total_ns, &row->total_ratio,
-                               &row->device_ns,  &row->wait_ns,         &row->allocations,  &row->rss_growth,
-                               &row->eager_ns,   &row->record_ns,       &row->break_even,   &row->rerecord_ns,
-                               &row->seconds,    &row->gflops,          &row->gbps,         &row->peak_fraction,
-                               &row->max_error,  &row->vs_openblas};
+    double *const figures[] = {
+        &row->libhal_ns,       &row->raw_ns,       &row->ratio,       &row->ratio_low, &row->ratio_high,
+        &row->libhal_total_ns, &row->raw_total_ns, &row->total_ratio, &row->device_ns, &row->wait_ns,
+        &row->allocations,     &row->rss_growth,   &row->eager_ns,    &row->record_ns, &row->break_even,
+        &row->rerecord_ns,     &row->seconds,      &row->rate,        &row->gflops,    &row->gbps,
+        &row->floor_rate,      &row->floor_ratio,  &row->max_error,   &row->bound,     &row->peak_fraction};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         *figures[i] = NAN;
-    row->bound = "";
+    row->op = row->unit = row->floor = "";
     return row;
 }
 
@@ -47,10 +47,15 @@ void bench_row_fail(bench_run *run, bench_row *row, const char *format, ...)
     run->failed = true;
 }
 
-const char *bench_kind_name(bench_kind kind)
+const char *bench_row_kind(const bench_row *row)
 {
-    static const char *const names[] = {"overhead", "replay", "gemm"};
-    return names[kind];
+    static const char *const names[] = {"overhead", "replay"};
+    return row->kind == BENCH_ROW_OPERATOR ? row->op : names[row->kind];
+}
+
+double bench_row_error(const bench_row *row)
+{
+    return row->max_error == 0 ? 0 : row->max_error / row->bound;
 }
 
 char *bench_format_number(double value, const char *format, char text[24])

@@ -1,4 +1,5 @@
-/* suite.c - the default run: a Qwen3-8B feed-forward layer, overhead and replay, on every backend. */
+/* suite.c - the default run: overhead and replay, an example of each operator, and a Qwen3-8B feed-forward layer, on
+ * every backend. */
 #include "gemm.h"
 
 #include <math.h>
@@ -15,8 +16,8 @@ static bool create(projections *data, const bench_options *options, hal_dtype dt
 {
     uint64_t shrink = options->quick ? QUICK_SHRINK : 1;
     *data = (projections){.hidden = HIDDEN / shrink, .intermediate = INTERMEDIATE / shrink, .most_tokens = most_tokens};
-    return bench_operand_create(&data->weights, data->hidden * data->intermediate, dtype, 2) &&
-           bench_operand_create(&data->activations, most_tokens * data->intermediate, dtype, 1);
+    return bench_operand_create(&data->weights, data->hidden * data->intermediate, dtype, 2, 1) &&
+           bench_operand_create(&data->activations, most_tokens * data->intermediate, dtype, 1, 1);
 }
 
 static void destroy(projections *data)
@@ -42,7 +43,7 @@ static void measure_layer(bench_run *run, const bench_device *device, const proj
 {
     double budget = run->options->quick ? 0.1 : 1.2;
     bench_problem up = problem_of(data, "up", true, 1, budget);
-    uint64_t tokens = bench_gemm_fit(run, device, &up, data->most_tokens, run->options->quick ? 0.01 : 0.12);
+    uint64_t tokens = bench_gemm_fit(device, &up, data->most_tokens, run->options->quick ? 0.01 : 0.12);
     up.m = tokens ? tokens : 16; /* a device that cannot do it says why when it is measured */
     bench_gemm_measure(run, device, &up);
     bench_problem down = problem_of(data, "down", false, up.m, budget);
@@ -59,23 +60,38 @@ static uint64_t most_tokens(const bench_run *run)
     return 512;
 }
 
+static void measure_layers(bench_run *run, hal_dtype dtype)
+{
+    projections data;
+    bool good = create(&data, run->options, dtype, run->options->quick ? 64 : most_tokens(run));
+    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++) {
+        if (good) {
+            measure_layer(run, &run->devices[i], &data);
+        } else {
+            const bench_problem up = problem_of(&data, "up", true, 1, 0);
+            const bench_job job = bench_gemm_job(&up);
+            bench_job_no_memory(run, &run->devices[i], &job);
+        }
+    }
+    destroy(&data);
+}
+
 void bench_suite(bench_run *run)
 {
     static const hal_dtype dtypes[] = {HAL_F32, HAL_BF16};
-    run->steps = run->device_count * (bench_overhead_steps() + bench_replay_steps() + 3 * 2);
-    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
-        bench_overhead(run, &run->devices[i]);
-    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
-        bench_replay(run, &run->devices[i]);
-    for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++) {
-        projections data;
-        if (!create(&data, run->options, dtypes[d], run->options->quick ? 64 : most_tokens(run)))
-            for (uint32_t i = 0; i < run->device_count; i++)
-                bench_row_fail(run, bench_row_add(run, BENCH_ROW_GEMM, &run->devices[i], "up"),
-                               "out of memory for the operands");
-        else
-            for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
-                measure_layer(run, &run->devices[i], &data);
-        destroy(&data);
-    }
+    static const struct {
+        void (*measure)(bench_run *run, const bench_device *device);
+        uint32_t (*steps)(const bench_options *options);
+    } questions[] = {{bench_overhead, bench_overhead_steps},
+                     {bench_replay, bench_replay_steps},
+                     {bench_activation, bench_activation_steps}};
+    enum { QUESTIONS = sizeof questions / sizeof questions[0], LAYER_STEPS = 3 * 2 };
+    run->steps = run->device_count * LAYER_STEPS;
+    for (uint32_t q = 0; q < QUESTIONS; q++)
+        run->steps += run->device_count * questions[q].steps(run->options);
+    for (uint32_t q = 0; q < QUESTIONS; q++)
+        for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+            questions[q].measure(run, &run->devices[i]);
+    for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++)
+        measure_layers(run, dtypes[d]);
 }

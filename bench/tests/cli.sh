@@ -23,7 +23,7 @@ expect() {
 
 case $case in
 help)
-    for command in "" devices gemm overhead replay; do
+    for command in "" devices overhead replay gemm activation; do
         # shellcheck disable=SC2086
         expect 0 $command --help
         grep -q '^examples:' "$folder/out" || die "no examples in the help of '$command'"
@@ -40,6 +40,9 @@ usage)
     expect 2 gemm --m 12x
     expect 2 gemm --dtype f64
     expect 2 overhead --m 3
+    expect 2 activation --op frobnicate
+    expect 2 activation --rows 0
+    expect 2 gemm --op silu
     expect 2 overhead --rounds
     expect 2 replay surplus
     expect 2 overhead --backend vulcan
@@ -58,7 +61,7 @@ devices)
 json)
     need_device
     expect 0 --quick --json "$folder/all.json" --html "$folder/all.html"
-    "$check" "$folder/all.json" overhead replay gemm || die "the JSON is not right"
+    "$check" "$folder/all.json" overhead replay gemm activation || die "the JSON is not right"
     grep -q '^comparison' "$folder/out" || die "no comparison at the end"
     grep -q '</html>' "$folder/all.html" || die "the page is not complete"
     if grep -Eq '(src|href)=' "$folder/all.html"; then die "the page needs something outside itself"; fi
@@ -66,6 +69,17 @@ json)
     cp "$folder/out" "$folder/overhead.json"
     "$check" "$folder/overhead.json" overhead || die "standard output is not only JSON"
     expect 1 overhead --quick --json "$folder/none/x.json"
+    ;;
+operators)
+    need_device
+    for command in "gemm --m 9" activation; do
+        # shellcheck disable=SC2086
+        expect 0 $command --quick --json "$folder/op.json"
+        "$check" "$folder/op.json" "${command%% *}" || die "the JSON of '$command' is not right"
+        grep -q '% of  *floor' "$folder/out" || die "no limits in the table of '$command'"
+    done
+    expect 0 activation --quick --op add --rows 5 --columns 7 --dtype f16 --json -
+    grep -q '"shape":"5x7","dtype":"f16"' "$folder/out" || die "not the shape that was asked for"
     ;;
 ctrl_c)
     need_device

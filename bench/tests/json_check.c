@@ -44,10 +44,59 @@ static bool has(const cJSON *item, const char *name, bool text, bool may_be_null
     return true;
 }
 
+static bool is_operator(const char *kind)
+{
+    static const char *const known[] = {"gemm", "activation"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(kind, known[i]))
+            return true;
+    return false;
+}
+
+/* A limit is an object or null; the peer is a name or null, and in the list of all. */
+static bool check_limits(const cJSON *row)
+{
+    const cJSON *floor = cJSON_GetObjectItemCaseSensitive(row, "floor");
+    const cJSON *peer = cJSON_GetObjectItemCaseSensitive(row, "peer");
+    const cJSON *peers = cJSON_GetObjectItemCaseSensitive(row, "peers");
+    if (!floor || !cJSON_IsArray(peers))
+        return fail("a result has no", floor ? "peers" : "floor");
+    if (!cJSON_IsNull(floor) && (!has(floor, "limit", true, false) || !has(floor, "rate", false, false)))
+        return false;
+    if ((cJSON_GetArraySize(peers) > 0) != cJSON_IsString(peer))
+        return fail("does not agree with the peers", "peer");
+    return has(row, "peer", true, true) && has(row, "peer_ratio", false, !cJSON_IsString(peer)) &&
+           has(row, "floor_ratio", false, cJSON_IsNull(floor));
+}
+
+static bool check_operator(const cJSON *row, const char *kind)
+{
+    static const char *const texts[] = {"op", "case", "shape", "dtype", "unit"};
+    static const char *const figures[] = {"seconds", "rate", "max_error", "bound", "gbps"};
+    static const char *const gemm[] = {"m", "n", "k", "gflops"};
+    const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(row, "rounds");
+    bool measured = cJSON_IsNumber(rounds) && rounds->valuedouble > 0; /* a device may have no such kernel */
+    bool good = true;
+    for (size_t i = 0; good && i < sizeof texts / sizeof texts[0]; i++)
+        good = has(row, texts[i], true, false);
+    for (size_t i = 0; good && i < sizeof figures / sizeof figures[0]; i++)
+        good = has(row, figures[i], false, !measured);
+    if (strcmp(kind, "gemm") == 0) {
+        for (size_t i = 0; good && i < sizeof gemm / sizeof gemm[0]; i++)
+            good = has(row, gemm[i], false, !measured);
+        good = good && has(row, "peak_fraction", false, true);
+    }
+    if (!good || !measured)
+        return good;
+    if (cJSON_GetObjectItemCaseSensitive(row, "max_error")->valuedouble >
+        cJSON_GetObjectItemCaseSensitive(row, "bound")->valuedouble)
+        return fail("a wrong result is reported as right", kind);
+    return check_limits(row);
+}
+
 static bool check_row(const cJSON *row)
 {
     static const char *const host[] = {"commands", "libhal_ns"}, *const host_null[] = {"raw_ns", "ratio"};
-    static const char *const gemm[] = {"m", "n", "k", "seconds", "gflops", "max_error"};
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "kind"));
     bool good = true;
     if (!kind)
@@ -55,13 +104,8 @@ static bool check_row(const cJSON *row)
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "failed")))
         return fail("a result failed", cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "note")));
     good = has(row, "backend", true, false) && has(row, "device", true, false);
-    if (!strcmp(kind, "gemm")) {
-        const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(row, "rounds");
-        bool measured = cJSON_IsNumber(rounds) && rounds->valuedouble > 0; /* a device may have no such kernel */
-        for (size_t i = 0; good && i < sizeof gemm / sizeof gemm[0]; i++)
-            good = has(row, gemm[i], false, !measured);
-        good = good && has(row, "dtype", true, false) && has(row, "bound", true, false) &&
-               has(row, "peak_fraction", false, true);
+    if (is_operator(kind)) {
+        good = good && check_operator(row, kind);
     } else if (!strcmp(kind, "overhead") || !strcmp(kind, "replay")) {
         good = good && has(row, "case", true, false);
         for (size_t i = 0; good && i < sizeof host / sizeof host[0]; i++)

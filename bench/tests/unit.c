@@ -62,7 +62,7 @@ static void arguments(void **state)
     assert_true(
         parse(&options, "gemm --m 7 --n=8 --k 9 --dtype BF16 --backend opencl,vulkan:0 --json -", error, sizeof error));
     assert_int_equal(options.command, BENCH_GEMM);
-    assert_true(options.m == 7 && options.n == 8 && options.k == 9 && options.dtype == HAL_BF16);
+    assert_true(options.m == 7 && options.n == 8 && options.k == 9 && options.has_dtype && options.dtype == HAL_BF16);
     assert_string_equal(options.backends, "opencl,vulkan:0");
     assert_string_equal(options.json, "-");
     assert_true(parse(&options, "devices --json", error, sizeof error));
@@ -71,6 +71,9 @@ static void arguments(void **state)
     assert_true(options.quick && !strcmp(options.json, "-"));
     assert_true(parse(&options, "replay --help", error, sizeof error));
     assert_true(options.command == BENCH_HELP && options.help_for == BENCH_REPLAY);
+    assert_true(parse(&options, "activation --op gelu --rows 3 --columns 5", error, sizeof error));
+    assert_true(options.command == BENCH_ACTIVATION && options.rows == 3 && options.columns == 5);
+    assert_true(!options.has_dtype && !strcmp(options.op, "gelu"));
     assert_true(parse(&options, "help gemm", error, sizeof error));
     assert_true(options.command == BENCH_HELP && options.help_for == BENCH_GEMM);
     assert_true(parse(&options, "-V", error, sizeof error));
@@ -84,7 +87,8 @@ static void wrong_arguments(void **state)
         {"gemn", "\"gemn\""},        {"--jsn x", "--jsn"},        {"gemm --m", "--m"},
         {"gemm --m -1", "\"-1\""},   {"gemm --m 1e9", "\"1e9\""}, {"gemm --m 99999999999999999999", "--m"},
         {"gemm --dtype f64", "f64"}, {"replay --n 3", "--n"},     {"overhead --rounds 2", "\"2\""},
-        {"overhead extra", "extra"}};
+        {"overhead extra", "extra"}, {"gemm --rows 3", "--rows"}, {"activation --op sil", "\"sil\""},
+        {"activation --op", "--op"}, {"--op silu", "--op"},       {"activation --columns 0", "--columns"}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         bench_options options;
         char error[300] = "";
@@ -152,26 +156,133 @@ static void product(const bench_problem *problem, float *result)
         }
 }
 
+static double worst_share(const bench_problem *problem, const float *result)
+{
+    bench_worst worst = {0};
+    bench_gemm_check(problem, result, &worst);
+    return worst.share;
+}
+
 static void gemm_bound(void **state)
 {
     (void)state;
     bench_operand_data a = {0}, b = {0};
-    assert_true(bench_operand_create(&a, (uint64_t)9 * 300, HAL_F32, 1));
-    assert_true(bench_operand_create(&b, (uint64_t)300 * 11, HAL_F32, 2));
+    assert_true(bench_operand_create(&a, (uint64_t)9 * 300, HAL_F32, 1, 1));
+    assert_true(bench_operand_create(&b, (uint64_t)300 * 11, HAL_F32, 2, 1));
     bench_problem problem = {.m = 9, .n = 11, .k = 300, .dtype = HAL_F32, .a = &a, .b = &b};
     float result[9 * 11];
     assert_non_null(a.values);
     assert_non_null(b.values);
     product(&problem, result);
-    assert_true(bench_gemm_error(&problem, result) < 0.5);
+    assert_true(worst_share(&problem, result) < 0.5);
     /* One product left out of one sum must show, and so must a NaN. */
     result[50] -= a.values[4 * 300 + 7] * b.values[7 * 11 + 6];
-    assert_true(bench_gemm_error(&problem, result) > 1);
+    assert_true(worst_share(&problem, result) > 1);
     product(&problem, result);
     result[98] = NAN;
-    assert_true(bench_gemm_error(&problem, result) > 1);
+    assert_true(worst_share(&problem, result) > 1);
     bench_operand_destroy(&a);
     bench_operand_destroy(&b);
+}
+
+static void worst_errors(void **state)
+{
+    (void)state;
+    bench_worst worst = {0};
+    bench_worst_note(&worst, 1, 1, 0); /* exact where it must be */
+    near(worst.share, 0);
+    bench_worst_note(&worst, 1.5, 1, 2);
+    bench_worst_note(&worst, 10, 9, 8);
+    near(worst.error, 0.5);
+    near(worst.bound, 2);
+    bench_worst_note(&worst, 1, 0, 0);
+    assert_true(worst.share > 1);
+    worst = (bench_worst){0};
+    bench_worst_note(&worst, NAN, 1, 1);
+    assert_true(worst.share > 1);
+    assert_true(bench_sample(7, 0) == 0 && bench_sample(7, 1) == 6 && bench_sample(7, 2) < 7);
+}
+
+/* Each word of --op is a case of the table, and sizes and dtypes take the place of the table's. */
+static void operator_cases(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "activation --op silu", "activation --op gelu", "activation --op gelu_tanh", "activation --op sigmoid",
+        "activation --op relu", "activation --op add",  "activation --op multiply",  "activation --op swiglu"};
+    bench_options options;
+    char error[300];
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_true(parse(&options, lines[i], error, sizeof error));
+        assert_int_equal(bench_activation_steps(&options), 2);
+    }
+    assert_true(parse(&options, "activation", error, sizeof error));
+    assert_int_equal(bench_activation_steps(&options), 16);
+    assert_true(parse(&options, "gemm", error, sizeof error));
+    uint32_t all = bench_gemm_steps(&options);
+    assert_true(parse(&options, "gemm --dtype f16", error, sizeof error));
+    assert_int_equal(2 * bench_gemm_steps(&options), all);
+    assert_true(parse(&options, "gemm --m 3", error, sizeof error));
+    assert_int_equal(bench_gemm_steps(&options), 1);
+
+    static const bench_matrix_case table[] = {
+        {"one", 1, 100, 200, true, HAL_F32}, {"one", 1, 1, 9, false, HAL_F32}, {"two", 2, 100, 200, false, HAL_F32}};
+    bench_matrix_case cases[BENCH_MAX_CASES];
+    options = (bench_options){.command = BENCH_ACTIVATION};
+    assert_int_equal(bench_matrix_cases(&options, table, 3, cases), 6);
+    assert_true(cases[1].dtype == HAL_BF16 && cases[1].rows == 100);
+    options.op = "one";
+    assert_int_equal(bench_matrix_cases(&options, table, 3, cases), 4);
+    options.columns = 5;
+    assert_int_equal(bench_matrix_cases(&options, table, 3, cases), 1);
+    assert_true(cases[0].rows == 100 && cases[0].columns == 5 && cases[0].dtype == HAL_F32);
+    options = (bench_options){.command = BENCH_SUITE};
+    assert_int_equal(bench_matrix_cases(&options, table, 3, cases), 1);
+}
+
+static void host_limits(void **state)
+{
+    (void)state;
+    for (bench_limit kind = BENCH_LIMIT_FMA; kind <= BENCH_LIMIT_READ; kind++) {
+        bench_host_limit *limit = bench_host_limit_create(kind, 1 << 20, 2);
+        assert_non_null(limit);
+        double rate = bench_host_limit_measure(limit, 3);
+        assert_true(rate > 0.001 && rate < 1e6);
+        bench_host_limit_destroy(limit);
+    }
+}
+
+static void json_of_operators(void **state)
+{
+    (void)state;
+    bench_options options = {0};
+    bench_run run = {.options = &options, .out = stdout};
+    bench_device device = {.select = "vulkan:0"};
+    bench_row *row = bench_row_add(&run, BENCH_ROW_OPERATOR, &device, "silu");
+    row->op = "activation";
+    row->floor = "copy";
+    row->floor_rate = 20;
+    row->peer_count = 2;
+    row->peers[0].name = "slow";
+    row->peers[0].rate = 1;
+    row->peers[0].ratio = 30;
+    row->peers[1].name = "fast";
+    row->peers[1].rate = 10;
+    row->peers[1].ratio = 3;
+    char *text = bench_report_json(&run);
+    cJSON *root = cJSON_Parse(text);
+    assert_non_null(root);
+    const cJSON *item = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "results"), 0);
+    const cJSON *floor = cJSON_GetObjectItemCaseSensitive(item, "floor");
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "kind")->valuestring, "activation");
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "peer")->valuestring, "fast");
+    near(cJSON_GetObjectItemCaseSensitive(item, "peer_ratio")->valuedouble, 3);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(item, "peers")), 2);
+    near(cJSON_GetObjectItemCaseSensitive(floor, "rate")->valuedouble, 20);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "seconds")));
+    cJSON_Delete(root);
+    free(text);
+    free(run.rows);
 }
 
 static void json_of_rows(void **state)
@@ -218,9 +329,19 @@ static void whole_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(median_and_quartiles), cmocka_unit_test(arguments),    cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(aligned_table),        cmocka_unit_test(times),        cmocka_unit_test(published_peaks),
-        cmocka_unit_test(gemm_bound),           cmocka_unit_test(json_of_rows), cmocka_unit_test(whole_files),
+        cmocka_unit_test(median_and_quartiles),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(aligned_table),
+        cmocka_unit_test(times),
+        cmocka_unit_test(published_peaks),
+        cmocka_unit_test(gemm_bound),
+        cmocka_unit_test(worst_errors),
+        cmocka_unit_test(operator_cases),
+        cmocka_unit_test(host_limits),
+        cmocka_unit_test(json_of_operators),
+        cmocka_unit_test(json_of_rows),
+        cmocka_unit_test(whole_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
