@@ -124,8 +124,8 @@ typedef struct hal_binary_desc {
 #define HAL_BINARY(...) (&(hal_binary_desc){.struct_size = sizeof(hal_binary_desc), __VA_ARGS__})
 HAL_API hal_status hal_binary(hal_cmdlist *list, const hal_binary_desc *desc);
 
-/* y = x in another dtype; HAL_F8E4M3 on either side too. To HAL_F8E4M3: finite overflow and infinities become +-448, or
- * NaN with no_saturate. To HAL_F16 overflow is infinity. NaN stays NaN. */
+/* y = x in another dtype; HAL_F8E4M3 on either side too; the same dtype copies the bits. To HAL_F8E4M3: finite overflow
+ * and infinities become +-448, or NaN with no_saturate. To HAL_F16 overflow is infinity. NaN stays NaN. */
 typedef struct hal_cast_desc {
     size_t struct_size;
     uint64_t rows, columns;
@@ -147,7 +147,8 @@ typedef enum hal_scaling {
 } hal_scaling;
 
 /* Quantise: codes = E4M3(x / scale), saturating. x: rows x columns of dtype; codes: bytes. NaN stays NaN and does not
- * count for the scale; an infinity saturates, and the scale is taken from the largest finite FP32. */
+ * count for the scale; an infinity saturates, and the scale is taken from the largest finite FP32. The quotient is
+ * rounded once. A scale that is read and not a positive finite number makes the codes NaN. */
 typedef struct hal_quantize_desc {
     size_t struct_size;
     uint64_t rows, columns;
@@ -164,7 +165,9 @@ HAL_API hal_status hal_quantize(hal_cmdlist *list, const hal_quantize_desc *desc
 HAL_API hal_status hal_dequantize(hal_cmdlist *list, const hal_quantize_desc *desc);
 
 #define HAL_MAX_DIMS 8
-/* y[i of perm] = x[i]: dimension d of y is dimension perm[d] of x. Elements are moved, not computed with: any dtype. */
+/* y[i of perm] = x[i]: dimension d of y is dimension perm[d] of x. Elements are moved, not computed with: any dtype.
+ * Strides of x may be anything, 0 (the same elements again) included; no two elements of y may meet: each of its
+ * dimensions steps over all that those with smaller strides reach, else HAL_ERROR_INVALID_ARGUMENT. */
 typedef struct hal_transpose_desc {
     size_t struct_size;
     uint32_t rank;               /* 1 to HAL_MAX_DIMS */
@@ -180,7 +183,7 @@ HAL_API hal_status hal_transpose(hal_cmdlist *list, const hal_transpose_desc *de
 
 /* Rotary position embedding (Su et al., "RoFormer", 2021): the first rotary_dim elements of each head are rotated in
  * pairs by the angle that the tables give for the token's position; the others are copied.
- * (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin). */
+ * (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin), each product and sum rounded to FP32. */
 typedef struct hal_rope_desc {
     size_t struct_size;
     uint64_t tokens;

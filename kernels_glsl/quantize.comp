@@ -1,0 +1,105 @@
+/* quantize.comp - conversion of rows: y = x in another dtype, E4M3(x / scale) or x scale; quantize_row takes the scale
+ * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y DTYPE_S OP SCALING STRICT, as flags say, THREADS of a
+ * group and TILE, the columns that it takes. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "kernel_convert.h"
+#include "rows.glsl"
+
+layout(local_size_x_id = 100, local_size_y_id = 101, local_size_z_id = 102) in;
+layout(constant_id = 0) const uint DTYPE_X = 1;
+layout(constant_id = 1) const uint DTYPE_Y = 1;
+layout(constant_id = 2) const uint DTYPE_S = 1;
+layout(constant_id = 3) const uint OP = 0;
+layout(constant_id = 4) const uint SCALING = 3;
+layout(constant_id = 5) const uint STRICT = 0;
+layout(constant_id = 6) const uint THREADS = 256;
+layout(constant_id = 7) const uint TILE = 1024;
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
+    uint64_t span[3]; /* x, y, scales */
+#include "kernel_args_quantize.inc"
+};
+layout(push_constant) uniform push_block {
+    block args;
+};
+
+/* A scale that is not a positive finite number spoils what it scales. */
+uint code_of(float x, float scale)
+{
+    return floatBitsToUint(scale) - 1u < 0x7f7fffffu ? hm_quantize(x, scale) : 0x7fu;
+}
+
+void one(uint64_t x, uint64_t at_x, uint64_t y, uint64_t at_y, float scale)
+{
+    precise float v = flush_if(STRICT != 0u, load_element(x, DTYPE_X, at_x));
+    if (OP == QUANTIZE_CODES) {
+        ref_u8(y + at_y).value = uint8_t(code_of(v, scale));
+        return;
+    }
+    if (OP == QUANTIZE_CAST_NAN) {
+        ref_u8(y + at_y).value = uint8_t(hm_e4m3_from_f32(v, 0x7fu));
+        return;
+    }
+    if (OP == QUANTIZE_VALUES)
+        v = STRICT != 0u ? hm_mul(v, scale) : HM_MUL(v, scale);
+    store_element(y, DTYPE_Y, at_y, v);
+}
+
+#ifdef HAL_KERNEL_quantize
+void main()
+{
+    const uint row = gl_WorkGroupID.y + args.group_base[1];
+    const uint column0 = (gl_WorkGroupID.x + args.group_base[0]) * TILE, end = min(column0 + TILE, args.columns);
+    const uint64_t x = args.span[0], y = args.span[1], scales = args.span[2];
+    const uint64_t x_row = row * JOIN(args.ldx), y_row = row * JOIN(args.ldy);
+    float scale = 1.0;
+    if (OP >= QUANTIZE_CODES && SCALING != QUANTIZE_PER_COLUMN)
+        scale = load_element(scales, DTYPE_S, SCALING == QUANTIZE_PER_ROW ? row : 0u);
+    for (uint c = column0 + gl_LocalInvocationID.x; c < end; c += THREADS) {
+        if (OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN)
+            scale = load_element(scales, DTYPE_S, c);
+        one(x, x_row + c, y, y_row + c, scale);
+    }
+}
+#endif
+
+#ifdef HAL_KERNEL_quantize_row
+shared uint partial[THREADS];
+
+/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
+uint magnitude(float x)
+{
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    return bits > 0x7f800000u ? 0u : bits;
+}
+
+/* The greatest `mine` of a group. */
+uint greatest(uint mine)
+{
+    const uint thread = gl_LocalInvocationID.x;
+    partial[thread] = mine;
+    for (uint stride = THREADS / 2; stride > 0; stride /= 2) {
+        barrier();
+        if (thread < stride)
+            partial[thread] = max(partial[thread], partial[thread + stride]);
+    }
+    barrier();
+    return partial[0];
+}
+
+void main()
+{
+    const uint row = gl_WorkGroupID.y + args.group_base[1], first = gl_LocalInvocationID.x, columns = args.columns;
+    const uint64_t x = args.span[0], y = args.span[1];
+    const uint64_t x_row = row * JOIN(args.ldx), y_row = row * JOIN(args.ldy);
+    uint most = 0;
+    for (uint c = first; c < columns; c += THREADS)
+        most = max(most, magnitude(flush_if(STRICT != 0u, load_element(x, DTYPE_X, x_row + c))));
+    const float scale = hm_row_scale(uintBitsToFloat(greatest(most)));
+    if (first == 0)
+        ref_f32(args.span[2] + uint64_t(row) * 4).value = scale;
+    for (uint c = first; c < columns; c += THREADS)
+        one(x, x_row + c, y, y_row + c, scale);
+}
+#endif

@@ -1,0 +1,187 @@
+/* quantize.c - hal_cast, hal_quantize and hal_dequantize: the kernel `quantize`, with constants
+ *   DTYPE_X DTYPE_Y DTYPE_S OP SCALING STRICT THREADS TILE
+ * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row; in `quantize_row`, which finds
+ * the scales itself, a row. A cast to the same dtype is a copy. */
+#include "kernel_convert.h"
+#include "operand.h"
+#include "transpose.h"
+
+#include "recording.h"
+
+_Static_assert(QUANTIZE_PER_ROW == HAL_SCALE_ROW && QUANTIZE_PER_COLUMN == HAL_SCALE_COLUMN &&
+                   QUANTIZE_PER_TENSOR == HAL_SCALE_TENSOR,
+               "scalings");
+
+enum { AT_X, AT_Y, AT_SCALES, OPERANDS };
+
+typedef struct problem {
+    const char *op;
+    uint64_t rows, columns;
+    uint32_t kernel_op;
+    hal_scaling scaling; /* HAL_SCALE_TENSOR where there are no scales */
+    bool strict;
+    hal_operand operands[OPERANDS];
+} problem;
+
+static hal_status check(problem *p)
+{
+    const uint64_t dimensions[] = {p->rows, p->columns};
+    hal_status status = hal_operand_dimensions(p->op, "rows, columns", dimensions, 2);
+    for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
+        status = hal_operand_resolve(p->op, &p->operands[i], true);
+    }
+    status = status == HAL_OK
+                 ? hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, p->kernel_op <= QUANTIZE_CAST_NAN)
+                 : status;
+    if (status == HAL_OK && p->scaling == HAL_SCALE_ROW_AMAX) {
+        status = hal_operand_check_output(p->op, p->operands, OPERANDS, AT_SCALES, 0);
+    }
+    return status;
+}
+
+/* Rows that follow each other without a gap are one row. Kept below 2^30 columns, so that indices stay 32-bit. */
+static void flatten(problem *p)
+{
+    const hal_operand *o = p->operands;
+    if (p->scaling == HAL_SCALE_TENSOR && o[AT_X].ld == p->columns && o[AT_Y].ld == p->columns && p->rows > 1 &&
+        p->rows * p->columns < UINT64_C(1) << 30) {
+        p->columns *= p->rows;
+        p->rows = 1;
+    }
+}
+
+/* A work-item of quantize_row goes over its share of the row twice; more work-items where a device limits its turns. */
+static hal_status row_threads(const hal_device_info *info, const problem *p, uint32_t *threads)
+{
+    const uint32_t most = info->max_loop_iterations;
+    *threads = hal_row_threads(info);
+    while (most && 2 * (p->columns / *threads + 1) + 16 > most) {
+        *threads *= 2;
+        if (*threads > info->max_group_size || *threads > info->max_group_dim[0]) {
+            return hal_fail(HAL_ERROR_LIMIT, "%s: columns is %llu; this device's kernels end loops after %u turns",
+                            p->op, (unsigned long long)p->columns, most);
+        }
+    }
+    return HAL_OK;
+}
+
+static hal_status record(hal_cmdlist *list, problem *p)
+{
+    static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "DTYPE_S", "OP", "SCALING", "STRICT", "THREADS", "TILE"};
+    hal_status status = check(p);
+    if (status != HAL_OK) {
+        return status;
+    }
+    flatten(p);
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    const bool by_row = p->scaling == HAL_SCALE_ROW_AMAX;
+    uint32_t threads = hal_row_threads(info);
+    status = by_row ? row_threads(info, p, &threads) : HAL_OK;
+    if (status != HAL_OK) {
+        return status;
+    }
+    const uint32_t tile = by_row ? 0 : info->type == HAL_DEVICE_CPU ? 4096 : 4 * threads;
+    const hal_operand *o = p->operands;
+    const uint32_t dtypes[] = {(uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype, (uint32_t)o[AT_SCALES].dtype};
+    const uint32_t constants[] = {dtypes[0], dtypes[1], dtypes[2], p->kernel_op, (uint32_t)p->scaling,
+                                  p->strict, threads,   tile};
+    hal_operator_launch launch;
+    hal_operator_launch_start(&launch, by_row ? "quantize_row" : "quantize", constants, names, 8,
+                              sizeof(hal_quantize_args));
+    launch.spec.group[0] = threads;
+    launch.grid = HAL_GRID2(by_row ? 1 : hal_groups(p->columns, tile), p->rows);
+    hal_quantize_args args = {.rows = (uint32_t)p->rows,
+                              .columns = (uint32_t)p->columns,
+                              .flags = ROW_FLAGS(dtypes[0], dtypes[1], dtypes[2], 0u, (uint32_t)p->strict,
+                                                 p->kernel_op | (uint32_t)p->scaling << 2)};
+    hal_set64(args.ldx, o[AT_X].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    const hal_access access[OPERANDS] = {HAL_READ, HAL_WRITE, by_row ? HAL_WRITE : HAL_READ};
+    return hal_operator_dispatch(list, p->op, &launch, p->operands, access, OPERANDS, AT_X, &args);
+}
+
+static hal_status tell_cast(hal_cmdlist *list, const hal_cast_desc *given)
+{
+    static const char op[] = "hal_cast";
+    hal_cast_desc desc;
+    hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_cast_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, true) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, true) : status;
+    if (status != HAL_OK || desc.rows == 0 || desc.columns == 0) {
+        return status;
+    }
+    const bool nan = desc.no_saturate && desc.dtype_y == HAL_F8E4M3;
+    problem p = {.op = op,
+                 .rows = desc.rows,
+                 .columns = desc.columns,
+                 .kernel_op = nan ? QUANTIZE_CAST_NAN : QUANTIZE_CAST,
+                 .scaling = HAL_SCALE_TENSOR,
+                 .operands = {[AT_X] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0},
+                              [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0},
+                              [AT_SCALES] = {.dtype = HAL_F32}}};
+    if (desc.dtype != desc.dtype_y) {
+        return record(list, &p);
+    }
+    status = check(&p);
+    return status == HAL_OK ? hal_copy_rows(list, op, &p.operands[AT_X], &p.operands[AT_Y]) : status;
+}
+
+hal_status hal_cast(hal_cmdlist *list, const hal_cast_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_cast: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell_cast(list, desc)) : status;
+}
+
+/* Both directions: x are numbers and codes E4M3, whichever is written. */
+static hal_status tell_scaled(hal_cmdlist *list, const char *op, const hal_quantize_desc *given, bool quantize)
+{
+    hal_quantize_desc desc;
+    hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_quantize_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_scales", &desc.dtype_scales, HAL_F32, false) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    const bool amax = desc.scaling == HAL_SCALE_ROW_AMAX;
+    if ((unsigned)desc.scaling > HAL_SCALE_TENSOR || (unsigned)desc.mode > HAL_MODE_STRICT) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: scaling is %d, mode %d; use a hal_scaling and a hal_mode", op,
+                        (int)desc.scaling, (int)desc.mode);
+    }
+    if (amax && (!quantize || desc.dtype_scales != HAL_F32)) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: HAL_SCALE_ROW_AMAX %s", op,
+                        quantize ? "writes HAL_F32; leave dtype_scales at its default"
+                                 : "has no scale to read; use HAL_SCALE_ROW");
+    }
+    if (desc.rows == 0 || desc.columns == 0) {
+        return HAL_OK;
+    }
+    const uint64_t scales = desc.scaling <= HAL_SCALE_ROW      ? desc.rows
+                            : desc.scaling == HAL_SCALE_COLUMN ? desc.columns
+                                                               : 1;
+    const hal_operand numbers = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0};
+    const hal_operand codes = {"codes",       true, desc.codes, HAL_F8E4M3, desc.rows, desc.columns,
+                               desc.ld_codes, 1,    0,          0,          0};
+    problem p = {
+        .op = op,
+        .rows = desc.rows,
+        .columns = desc.columns,
+        .kernel_op = quantize ? QUANTIZE_CODES : QUANTIZE_VALUES,
+        .scaling = desc.scaling,
+        .strict = desc.mode == HAL_MODE_STRICT,
+        .operands = {[AT_X] = quantize ? numbers : codes,
+                     [AT_Y] = quantize ? codes : numbers,
+                     [AT_SCALES] = {"scales", true, desc.scales, desc.dtype_scales, 1, scales, 0, 1, 0, 0, 0}}};
+    return record(list, &p);
+}
+
+hal_status hal_quantize(hal_cmdlist *list, const hal_quantize_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_quantize: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell_scaled(list, "hal_quantize", desc, true)) : status;
+}
+
+hal_status hal_dequantize(hal_cmdlist *list, const hal_quantize_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_dequantize: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell_scaled(list, "hal_dequantize", desc, false)) : status;
+}

@@ -1,0 +1,296 @@
+/* transpose.c - hal_transpose. The axes are sorted by y's strides, and merged where both x and y step over them alike.
+ * If x and y then have the same innermost axis, `transpose_copy` moves runs along it, with constants
+ *   WIDTH THREADS TILE LOG_B
+ * in elements as wide as strides and addresses allow; else `transpose` turns tiles of x's and y's innermost axes, with
+ *   WIDTH THREADS TILE
+ * The others are counted by groups. */
+#include "transpose.h"
+
+#include "kernel_convert.h"
+
+#include "recording.h"
+
+#define WIDEST 16u /* bytes that a work-item moves at once */
+
+typedef struct axis {
+    uint64_t count, x, y; /* strides in elements */
+} axis;
+
+typedef struct problem {
+    const char *op;
+    axis axes[HAL_MAX_DIMS]; /* outermost of y first */
+    uint32_t count;
+    uint32_t width;
+    hal_operand operands[2]; /* x, y */
+} problem;
+
+/* y's strides descend, and axes of one element are left out. */
+static void sort_axes(problem *p)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const axis moved = p->axes[i];
+        uint32_t at = kept;
+        if (moved.count == 1) {
+            continue;
+        }
+        for (; at > 0 && p->axes[at - 1].y < moved.y; at--) {
+            p->axes[at] = p->axes[at - 1];
+        }
+        p->axes[at] = moved;
+        kept++;
+    }
+    p->count = kept;
+}
+
+static void merge_axes(problem *p)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const axis inner = p->axes[i];
+        axis *outer = &p->axes[kept ? kept - 1 : 0];
+        if (kept && outer->x == inner.x * inner.count && outer->y == inner.y * inner.count &&
+            outer->count * inner.count <= HAL_MAX_DIMENSION) {
+            *outer = (axis){outer->count * inner.count, inner.x, inner.y};
+        } else {
+            p->axes[kept++] = inner;
+        }
+    }
+    p->count = kept;
+}
+
+/* The widest element that runs along the innermost axis consist of: a power of two that divides all it must. */
+static void widen(problem *p)
+{
+    axis *inner = &p->axes[p->count - 1];
+    uint64_t all = inner->count * p->width;
+    for (uint32_t i = 0; i + 1 < p->count; i++) {
+        all |= (p->axes[i].x | p->axes[i].y) * p->width;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const hal_span *span = &p->operands[i].span;
+        all |= span->kind == HAL_SPAN_SLOT ? p->width : p->operands[i].start + span->offset; /* a slot's is not known */
+    }
+    uint32_t width = p->width;
+    while (width < WIDEST && all % (2 * width) == 0) {
+        width *= 2;
+    }
+    const uint32_t factor = width / p->width;
+    inner->count /= factor;
+    for (uint32_t i = 0; i + 1 < p->count; i++) {
+        p->axes[i].x /= factor;
+        p->axes[i].y /= factor;
+    }
+    p->width = width;
+}
+
+/* Takes axis `index` out. */
+static axis take(problem *p, uint32_t index)
+{
+    const axis taken = p->axes[index];
+    p->count--;
+    for (uint32_t i = index; i < p->count; i++) {
+        p->axes[i] = p->axes[i + 1];
+    }
+    return taken;
+}
+
+/* The axis along which x is contiguous, or nearly: the last one where that is as good. */
+static uint32_t inner_of_x(const problem *p)
+{
+    uint32_t best = p->count - 1;
+    for (uint32_t i = p->count - 1; i-- > 0;) {
+        const uint64_t x = p->axes[i].x, least = p->axes[best].x;
+        best = x && (x < least || !least) ? i : best;
+    }
+    return best;
+}
+
+static hal_status fill_outer(problem *p, hal_transpose_args *args, uint64_t *groups)
+{
+    *groups = 1;
+    args->outer = p->count;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const axis *outer = &p->axes[p->count - 1 - i];
+        args->counts[i] = (uint32_t)outer->count;
+        hal_set64(&args->outer_x[2 * i], outer->x);
+        hal_set64(&args->outer_y[2 * i], outer->y);
+        *groups *= outer->count;
+        if (*groups > HAL_MAX_DIMENSION) {
+            return hal_fail(HAL_ERROR_LIMIT, "%s: more than 2^31 runs of elements that no stride joins", p->op);
+        }
+    }
+    return HAL_OK;
+}
+
+static uint32_t log2_above(uint64_t size, uint32_t most)
+{
+    uint32_t log = 0;
+    while (log < most && UINT64_C(1) << log < size) {
+        log++;
+    }
+    return log;
+}
+
+/* `p` has at least one axis. */
+static hal_status record(hal_cmdlist *list, problem *p)
+{
+    static const char *const names[] = {"WIDTH", "THREADS", "TILE", "LOG_B"};
+    static const hal_access access[] = {HAL_READ, HAL_WRITE};
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    const bool cpu = info->type == HAL_DEVICE_CPU;
+    const uint32_t threads = hal_row_threads(info), inner = inner_of_x(p);
+    const bool copy = inner == p->count - 1;
+    if (copy && p->axes[inner].x == 1 && p->axes[inner].y == 1) {
+        widen(p);
+    }
+    const axis b = take(p, p->count - 1);
+    const axis a = !copy ? take(p, inner) : p->count ? take(p, p->count - 1) : (axis){1, 0, 0};
+    const uint32_t log_tile = cpu ? 12 : 10, log_b = copy ? log2_above(b.count, log_tile) : 0;
+    const uint32_t tile_b = copy ? 1u << log_b : 32, tile_a = copy ? 1u << (log_tile - log_b) : 32;
+    hal_transpose_args args = {
+        .count_a = (uint32_t)a.count, .count_b = (uint32_t)b.count, .width = p->width, .log_b = log_b};
+    hal_set64(args.xa, a.x);
+    hal_set64(args.xb, b.x);
+    hal_set64(args.ya, a.y);
+    hal_set64(args.yb, b.y);
+    uint64_t groups;
+    hal_status status = fill_outer(p, &args, &groups);
+    if (status != HAL_OK) {
+        return status;
+    }
+    const uint32_t constants[] = {p->width, threads, copy ? 1u << log_tile : tile_a, log_b};
+    hal_operator_launch launch;
+    hal_operator_launch_start(&launch, copy ? "transpose_copy" : "transpose", constants, names, 4,
+                              sizeof(hal_transpose_args));
+    launch.spec.group[0] = threads;
+    launch.grid = HAL_GRID3(hal_groups(b.count, tile_b), hal_groups(a.count, tile_a), groups);
+    return hal_operator_dispatch(list, p->op, &launch, p->operands, access, 2, 0, &args);
+}
+
+hal_status hal_copy_rows(hal_cmdlist *list, const char *op, const hal_operand *x, const hal_operand *y)
+{
+    if (hal_operands_overlap(x, y)) {
+        return HAL_OK; /* exactly the same */
+    }
+    problem p = {.op = op,
+                 .axes = {{x->rows, x->ld, y->ld}, {x->columns, 1, 1}},
+                 .count = 2,
+                 .width = hal_dtype_size(x->dtype),
+                 .operands = {*x, *y}};
+    if (x->rows == 1) {
+        p.axes[0] = (axis){1, 1, 1};
+    }
+    sort_axes(&p);
+    merge_axes(&p);
+    if (p.count == 0) { /* one element */
+        p.axes[p.count++] = (axis){1, 1, 1};
+    }
+    return record(list, &p);
+}
+
+/* What the strides span, in elements, from the first to the last; false beyond 2^62. */
+static bool extent(const problem *p, bool of_y, uint64_t *elements)
+{
+    *elements = 1;
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint64_t step;
+        if (__builtin_mul_overflow(p->axes[i].count - 1, of_y ? p->axes[i].y : p->axes[i].x, &step) ||
+            __builtin_add_overflow(*elements, step, elements) || *elements >> 62) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Fills in the axes, in y's order; strides that are all 0 are those of packed memory. */
+static hal_status read_axes(problem *p, const hal_transpose_desc *desc)
+{
+    bool packed_x = true, packed_y = true, seen[HAL_MAX_DIMS] = {false};
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        packed_x = packed_x && desc->strides_x[i] == 0;
+        packed_y = packed_y && desc->strides_y[i] == 0;
+        if (desc->perm[i] >= desc->rank || seen[desc->perm[i]]) {
+            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: perm[%u] is %u; use each of 0 to %u once", p->op, i,
+                            desc->perm[i], desc->rank - 1);
+        }
+        seen[desc->perm[i]] = true;
+    }
+    uint64_t strides[HAL_MAX_DIMS], step_x = 1, step_y = 1;
+    for (uint32_t i = desc->rank; i-- > 0;) {
+        strides[i] = packed_x ? step_x : desc->strides_x[i];
+        if (__builtin_mul_overflow(step_x, desc->dims[i], &step_x) || step_x >> 62) {
+            return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: dims multiply to more than 2^62 elements", p->op);
+        }
+    }
+    for (uint32_t i = desc->rank; i-- > 0;) {
+        const uint32_t from = desc->perm[i];
+        p->axes[i] = (axis){desc->dims[from], strides[from], packed_y ? step_y : desc->strides_y[i]};
+        step_y *= desc->dims[from];
+    }
+    p->count = desc->rank;
+    return hal_operand_dimensions(p->op, "dims", desc->dims, desc->rank);
+}
+
+/* No two elements of y may share memory: each axis steps over all of those inside it. */
+static hal_status check_apart(const problem *p)
+{
+    uint64_t span = 1;
+    for (uint32_t i = p->count; i-- > 0;) {
+        if (p->axes[i].y < span) {
+            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: a stride of y is %llu; inside it lie %llu elements", p->op,
+                            (unsigned long long)p->axes[i].y, (unsigned long long)span);
+        }
+        span += (p->axes[i].count - 1) * p->axes[i].y;
+    }
+    return HAL_OK;
+}
+
+static hal_status tell(hal_cmdlist *list, const hal_transpose_desc *given)
+{
+    static const char op[] = "hal_transpose";
+    hal_transpose_desc desc;
+    hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_transpose_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, true) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    if (desc.rank == 0 || desc.rank > HAL_MAX_DIMS) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: rank is %u; use 1 to %d", op, desc.rank, HAL_MAX_DIMS);
+    }
+    problem p = {.op = op, .width = hal_dtype_size(desc.dtype)};
+    status = read_axes(&p, &desc);
+    for (uint32_t i = 0; status == HAL_OK && i < p.count; i++) {
+        if (p.axes[i].count == 0) {
+            return HAL_OK;
+        }
+    }
+    uint64_t extent_x = 0, extent_y = 0;
+    if (status == HAL_OK && (!extent(&p, false, &extent_x) || !extent(&p, true, &extent_y))) {
+        status = hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: strides span more than 2^62 elements", op);
+    }
+    if (status != HAL_OK) {
+        return status;
+    }
+    p.operands[0] = (hal_operand){"x", true, desc.x, desc.dtype, 1, extent_x, 0, 1, 0, 0, 0};
+    p.operands[1] = (hal_operand){"y", true, desc.y, desc.dtype, 1, extent_y, 0, 1, 0, 0, 0};
+    sort_axes(&p);
+    status = check_apart(&p);
+    status = status == HAL_OK ? hal_operand_resolve(op, &p.operands[0], true) : status;
+    status = status == HAL_OK ? hal_operand_resolve(op, &p.operands[1], true) : status;
+    status = status == HAL_OK ? hal_operand_check_output(op, p.operands, 2, 1, 0) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    merge_axes(&p);
+    if (p.count == 0) { /* one element */
+        p.axes[p.count++] = (axis){1, 1, 1};
+    }
+    return record(list, &p);
+}
+
+hal_status hal_transpose(hal_cmdlist *list, const hal_transpose_desc *desc)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_transpose: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, tell(list, desc)) : status;
+}
