@@ -2,7 +2,7 @@
 #ifndef GEMM_RUN_H
 #define GEMM_RUN_H
 
-#include "../exec/sim_api.h"
+#include "kernel_run.h"
 
 typedef struct gemm_case {
     const char *entry;
@@ -11,11 +11,8 @@ typedef struct gemm_case {
     uint32_t m, n, k; /* n and k multiples of 8 */
 } gemm_case;
 
-typedef enum gemm_result { GEMM_RIGHT, GEMM_NOT_RUN, GEMM_FAULT, GEMM_WRONG } gemm_result;
-/* Inputs are small integers, so that every sum is exact and the one right answer known to the bit. `text` says what is
- * wrong: the loader's error, the fault, or the first wrong element. */
-gemm_result gemm_run(const char *ptx, const gemm_case *gemm, const sim_options *options, char *text, size_t size);
-/* The whole file; NULL if it cannot be read. */
-char *gemm_read(const char *path);
+/* A kernel_runner: the problem is a gemm_case. */
+kernel_result gemm_run(const ptx_function *function, const void *problem, const sim_options *options, char *text,
+                       size_t size);
 
 #endif
