@@ -2,7 +2,7 @@
 #ifndef HAL_GEMM_COMMON_CUH
 #define HAL_GEMM_COMMON_CUH
 
-#include "numerics.cuh"
+#include "rows.cuh"
 
 /* The parameters of every GEMM: the spans in order, then the argument struct, by value at an entry. */
 #define GEMM_SPANS      const void *a, const void *b, const void *c, void *d, const void *bias, const void *residual
@@ -40,15 +40,16 @@ __device__ __forceinline__ const BITS *gemm_operand(const void *base, const HAL_
     return (const BITS *)base + HAL_JOIN64(stride) * problem;
 }
 
-/* D = act(alpha sum + beta C + bias) + residual for sums in FP32, four neighbouring columns at a time. */
+/* D = act(alpha sum + beta C + bias) + residual for sums in FP32, four neighbouring columns at a time. Every step is
+ * rounded, as the separate operators would: nothing is contracted. */
 struct GemmOutput {
     const void *c, *bias, *residual;
     void *d;
     uint64_t ldc, ldd, ldr;
     float alpha, beta;
     uint32_t m, n;
-    uint32_t type_c, type_d, type_bias, type_residual, act; /* type 0: absent */
-    bool wide;                                              /* every operand can be moved four elements at a time */
+    uint32_t type_c, type_d, type_bias, type_residual, between, act; /* type 0: absent */
+    bool wide; /* every operand can be moved four elements at a time */
 
     __device__ __forceinline__ GemmOutput(const hal_gemm_args &args, const void *c_, void *d_, const void *bias_,
                                           const void *residual_, uint32_t problem)
@@ -56,7 +57,7 @@ struct GemmOutput {
           alpha(args.k ? args.alpha : 0.0f), beta(args.beta), m(args.m), n(args.n),
           type_c(args.beta == 0.0f ? 0 : GEMM_DTYPE_C(args.flags)), type_d(GEMM_DTYPE_D(args.flags)),
           type_bias(GEMM_DTYPE_BIAS(args.flags)), type_residual(GEMM_DTYPE_RESIDUAL(args.flags)),
-          act(GEMM_ACT(args.flags))
+          between(GEMM_BETWEEN(args.flags)), act(GEMM_ACT(args.flags))
     {
         c = place(c_, type_c, HAL_JOIN64(args.stride_c) * problem);
         d = (void *)place(d_, type_d, HAL_JOIN64(args.stride_d) * problem);
@@ -75,15 +76,19 @@ struct GemmOutput {
         const bool four = wide && count == 4;
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            value[i] *= alpha;
+            value[i] = HM_MUL(value[i], alpha);
         if (type_c)
             add(value, beta, c, type_c, row * ldc + column, count, four);
         if (type_bias)
             add(value, 1.0f, bias, type_bias, column, count, four);
-        if (act != GEMM_ACT_NONE)
+        if (act != GEMM_ACT_NONE) {
+            round_four(value);
             activate_four(value);
-        if (type_residual)
+        }
+        if (type_residual) {
+            round_four(value);
             add(value, 1.0f, residual, type_residual, row * ldr + column, count, four);
+        }
         if (four) {
             store_four(d, type_d, row * ldd + column, value);
             return;
@@ -100,7 +105,14 @@ struct GemmOutput {
   private:
     static __device__ __forceinline__ const void *place(const void *base, uint32_t dtype, uint64_t elements)
     {
-        return (const char *)base + elements * (dtype == HAL_KERNEL_F32 ? 4 : dtype == HAL_KERNEL_F8E4M3 ? 1 : 2);
+        return (const char *)base + elements * dtype_bytes(dtype);
+    }
+
+    __device__ __forceinline__ void round_four(float (&value)[4]) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            value[i] = round_to(between, value[i]);
     }
 
     /* One at a time: the code of all activations, four times over at each call, would be most of the kernel. */
@@ -108,7 +120,10 @@ struct GemmOutput {
     {
 #pragma unroll 1
         for (uint32_t one = 0; one < 4; one++) {
-            const float y = hm_activate(act, one == 0 ? value[0] : one == 1 ? value[1] : one == 2 ? value[2] : value[3]);
+            const float y = hm_activate(act, one == 0   ? value[0]
+                                             : one == 1 ? value[1]
+                                             : one == 2 ? value[2]
+                                                        : value[3]);
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++)
                 value[i] = i == one ? y : value[i];
@@ -123,16 +138,16 @@ struct GemmOutput {
             load_four(base, dtype, index, term);
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                value[i] += factor * term[i];
+                value[i] = HM_ADD(value[i], HM_MUL(factor, term[i]));
             return;
         }
         /* One at a time, in little code: this is for edges and for what is not aligned. */
 #pragma unroll 1
         for (uint32_t one = 0; one < count; one++) {
-            const float term = factor * load_element(base, dtype, index + one);
+            const float term = HM_MUL(factor, load_element(base, dtype, index + one));
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++)
-                value[i] = i == one ? value[i] + term : value[i];
+                value[i] = i == one ? HM_ADD(value[i], term) : value[i];
         }
     }
 };

@@ -107,7 +107,7 @@ void main()
     const uint row0 = (gl_WorkGroupID.y + args.group_base[1]) * ROWS;
     const uint column0 = (gl_WorkGroupID.x + args.group_base[0]) * TILE_N;
     const uint m = args.m, n = args.n, k_end = args.k;
-    const bool trans_a = (args.flags & FLAG_TRANS_A) != 0;
+    const bool trans_a = (args.flags & GEMM_TRANS_A) != 0;
     const uint64_t lda = JOIN64(args.lda), ldb = JOIN64(args.ldb);
     const uint64_t a_row = trans_a ? uint64_t(1) : lda, a_k = trans_a ? lda : uint64_t(1);
     const uint64_t a = args.span[SPAN_A] + problem * JOIN64(args.stride_a) * element_size(DTYPE);

@@ -78,3 +78,13 @@ void store_element(uint64_t address, uint dtype, uint64_t i, float value)
         ref_u16(address + i * 2).value =
             uint16_t(dtype == HAL_KERNEL_F16 ? f16_from_f32(value) : hm_bf16_from_f32(value));
 }
+
+/* Rounded to a dtype and back: what storing and loading it again would do. */
+float round_to(uint dtype, float x)
+{
+    if (dtype == HAL_KERNEL_BF16)
+        return bf16_to_f32(hm_bf16_from_f32(x));
+    if (dtype == HAL_KERNEL_F16)
+        return f16_to_f32(f16_from_f32(x));
+    return x;
+}

@@ -15,9 +15,13 @@
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
  *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
  *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
+ *  gemm_any    work-groups, any device, with what the others do not have: F8E4M3, scales, strict sums, SwiGLU, D
+ *              transposed. DTYPE STRICT PARTS, which is 2 for SwiGLU. Group (8, 8), tile 32 32 16
  *
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
- * themselves. Sums are FP32 in an order that depends only on the kernel and its constants. */
+ * themselves. Sums are FP32 in an order that depends only on the kernel and its constants: k ascending, one
+ * accumulator an element, in gemm, gemm_any, gemm_task (address) and, B plain, gemm_task_small; 16 k at a time in
+ * gemm_mma; in slices in the others, which are therefore left out in batch-invariant mode. */
 #include "gemm.h"
 
 #include "recording.h"
@@ -31,31 +35,33 @@ _Static_assert(sizeof(hal_gemm_args) <= HAL_MAX_ARGS, "argument size");
 /* Dimensions are 32-bit in the kernels, with room to add a tile. */
 #define MAX_DIMENSION ((uint64_t)INT32_MAX)
 
-static bool storable(hal_dtype dtype)
+static hal_status check_dtype(const char *name, hal_dtype *dtype, hal_dtype fallback, bool f8)
 {
-    return dtype == HAL_F32 || dtype == HAL_F16 || dtype == HAL_BF16;
+    if (*dtype == HAL_DTYPE_DEFAULT) {
+        *dtype = fallback;
+    }
+    if (*dtype == HAL_F32 || *dtype == HAL_F16 || *dtype == HAL_BF16 || (f8 && *dtype == HAL_F8E4M3)) {
+        return HAL_OK;
+    }
+    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: %s is %d; use HAL_F32, HAL_F16%s HAL_BF16%s", name,
+                    (int)*dtype, f8 ? "," : " or", f8 ? " or HAL_F8E4M3" : "");
+}
+
+/* What operands that are not E4M3 by default have where D or A is. */
+static hal_dtype not_f8(hal_dtype dtype)
+{
+    return dtype == HAL_F8E4M3 ? HAL_F32 : dtype;
 }
 
 static hal_status resolve_dtypes(hal_gemm_desc *desc)
 {
-    hal_dtype *const dtypes[] = {&desc->dtype, &desc->dtype_d, &desc->dtype_c, &desc->dtype_residual,
-                                 &desc->dtype_bias};
-    static const char *const names[] = {"dtype", "dtype_d", "dtype_c", "dtype_residual", "dtype_bias"};
-    if (desc->dtype == HAL_DTYPE_DEFAULT) {
-        desc->dtype = HAL_F32;
-    }
-    const hal_dtype defaults[] = {HAL_F32, desc->dtype, desc->dtype_d ? desc->dtype_d : desc->dtype,
-                                  desc->dtype_d ? desc->dtype_d : desc->dtype, HAL_F32};
-    for (size_t i = 0; i < 5; i++) {
-        if (*dtypes[i] == HAL_DTYPE_DEFAULT) {
-            *dtypes[i] = defaults[i];
-        }
-        if (!storable(*dtypes[i])) {
-            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: %s is %d; use HAL_F32, HAL_F16 or HAL_BF16",
-                            names[i], (int)*dtypes[i]);
-        }
-    }
-    return HAL_OK;
+    hal_status status = check_dtype("dtype", &desc->dtype, HAL_F32, true);
+    status = status == HAL_OK ? check_dtype("dtype_d", &desc->dtype_d, not_f8(desc->dtype), true) : status;
+    status = status == HAL_OK ? check_dtype("dtype_c", &desc->dtype_c, not_f8(desc->dtype_d), false) : status;
+    status = status == HAL_OK ? check_dtype("dtype_bias", &desc->dtype_bias, HAL_F32, false) : status;
+    status =
+        status == HAL_OK ? check_dtype("dtype_residual", &desc->dtype_residual, not_f8(desc->dtype_d), false) : status;
+    return status == HAL_OK ? check_dtype("round_between", &desc->round_between, HAL_F32, false) : status;
 }
 
 /* a + b * c, or false where that passes 2^63. */
@@ -144,17 +150,17 @@ static bool operands_overlap(const gemm_operand *x, const gemm_operand *y, uint3
 static hal_status check_overlap(const gemm_problem *p)
 {
     const gemm_operand *d = &p->operands[GEMM_D];
-    for (size_t i = 0; i < GEMM_OPERANDS; i++) {
+    for (size_t i = 0; i < GEMM_ALL_OPERANDS; i++) {
         const gemm_operand *o = &p->operands[i];
         if (i == GEMM_D || !o->present || !operands_overlap(d, o, p->batch)) {
             continue;
         }
         bool exact = d->span.offset == o->span.offset && d->dtype == o->dtype && d->ld == o->ld &&
                      (p->batch == 1 || d->stride == o->stride);
-        if (!exact || (i != GEMM_C && i != GEMM_RESIDUAL)) {
+        const bool may = !p->trans_d && (i == GEMM_C || i == GEMM_RESIDUAL);
+        if (!exact || !may) {
             return hal_fail(HAL_ERROR_OVERLAP, "hal_gemm: d overlaps %s%s", o->name,
-                            i == GEMM_C || i == GEMM_RESIDUAL
-                                ? "; it may only be exactly it (offset, dtype, leading dimension, stride)"
+                            may ? "; it may only be exactly it (offset, dtype, leading dimension, stride)"
                                 : "; give d memory of its own");
         }
     }
@@ -170,21 +176,62 @@ static hal_status check_overlap(const gemm_problem *p)
     return HAL_OK;
 }
 
+/* Scales: one for all or one for each of `each`. */
+static gemm_operand scale_operand(const char *name, hal_span span, uint64_t each, bool one, uint64_t stride)
+{
+    gemm_operand scale = {name, span.kind != HAL_SPAN_NONE, span, HAL_F32, 1, one ? 1 : each, 0, stride, 0, 0};
+    return scale;
+}
+
 static void describe_operands(const hal_gemm_desc *desc, gemm_problem *p)
 {
-    const uint64_t m = desc->m, n = desc->n, k = p->k;
-    const gemm_operand operands[GEMM_OPERANDS] = {
+    const uint64_t m = desc->m, n = desc->n, k = p->k, columns = p->interleaved ? 2 * n : n;
+    const bool two = p->swiglu && !p->interleaved;
+    const gemm_operand operands[GEMM_ALL_OPERANDS] = {
         [GEMM_A] = {"a", k > 0, desc->a, desc->dtype, desc->trans_a ? k : m, desc->trans_a ? m : k, desc->lda,
                     desc->stride_a, 0, 0},
-        [GEMM_B] = {"b", k > 0, desc->b, desc->dtype, desc->trans_b ? n : k, desc->trans_b ? k : n, desc->ldb,
-                    desc->stride_b, 0, 0},
+        [GEMM_B] = {"b", k > 0, desc->b, desc->dtype, desc->trans_b ? columns : k, desc->trans_b ? k : columns,
+                    desc->ldb, desc->stride_b, 0, 0},
         [GEMM_C] = {"c", desc->c.kind != HAL_SPAN_NONE && desc->beta != 0.0f, desc->c, desc->dtype_c, m, n, desc->ldc,
                     desc->stride_c, 0, 0},
-        [GEMM_D] = {"d", true, desc->d, desc->dtype_d, m, n, desc->ldd, desc->stride_d, 0, 0},
+        [GEMM_D] = {"d", true, desc->d, desc->dtype_d, desc->trans_d ? n : m, desc->trans_d ? m : n, desc->ldd,
+                    desc->stride_d, 0, 0},
         [GEMM_BIAS] = {"bias", desc->bias.kind != HAL_SPAN_NONE, desc->bias, desc->dtype_bias, 1, n, 0, 0, 0, 0},
         [GEMM_RESIDUAL] = {"residual", desc->residual.kind != HAL_SPAN_NONE, desc->residual, desc->dtype_residual, m, n,
-                           desc->ldr, desc->stride_r, 0, 0}};
+                           desc->ldr, desc->stride_r, 0, 0},
+        [GEMM_B_UP] = {"b_up", two && k > 0, desc->b_up, desc->dtype, desc->trans_b ? n : k, desc->trans_b ? k : n,
+                       desc->ldb, desc->stride_b, 0, 0},
+        [GEMM_AT_SCALE_A] = scale_operand("scale_a", desc->scale_a, m, desc->one_scale_a, desc->stride_scale_a),
+        [GEMM_AT_SCALE_B] = scale_operand("scale_b", desc->scale_b, p->swiglu ? 2 * n : n, false, desc->stride_scale_b),
+        [GEMM_AT_SCALE_D] = scale_operand("scale_d", desc->scale_d, m, false, desc->stride_scale_d)};
     memcpy(p->operands, operands, sizeof operands);
+    if (desc->one_scale_b) {
+        p->operands[GEMM_AT_SCALE_B].columns = two ? 2 : 1;
+    }
+}
+
+/* What goes together. */
+static hal_status check_options(const hal_gemm_desc *desc, const gemm_problem *p)
+{
+    if ((unsigned)desc->act > HAL_ACT_SILU) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: act is %d; use a hal_act up to HAL_ACT_SILU",
+                        (int)desc->act);
+    }
+    if ((unsigned)desc->mode > HAL_MODE_STRICT) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: mode is %d; use a hal_mode", (int)desc->mode);
+    }
+    if (desc->interleaved && desc->b_up.kind != HAL_SPAN_NONE) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: interleaved and b_up; gate and up are one or the other");
+    }
+    if (p->swiglu && (desc->act != HAL_ACT_NONE || desc->bias.kind != HAL_SPAN_NONE ||
+                      (desc->c.kind != HAL_SPAN_NONE && desc->beta != 0.0f))) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: SwiGLU takes no c, bias or act");
+    }
+    if (desc->scale_d.kind != HAL_SPAN_NONE && desc->dtype_d != HAL_F8E4M3) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: scale_d with dtype_d %s; it is for HAL_F8E4M3",
+                        hal_dtype_name(desc->dtype_d));
+    }
+    return HAL_OK;
 }
 
 /* Check the descriptor. *empty: there is nothing to do. `spans`: A, B and D must be given. */
@@ -199,10 +246,25 @@ static hal_status resolve(const hal_gemm_desc *given, bool spans, gemm_problem *
     if (status != HAL_OK || (status = resolve_dtypes(&desc)) != HAL_OK) {
         return status;
     }
-    if ((unsigned)desc.act > HAL_ACT_SILU) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: act is %d; use a hal_act", (int)desc.act);
-    }
     const uint64_t batch = desc.batch_is_zero ? 0 : desc.batch ? desc.batch : 1;
+    *p = (gemm_problem){.trans_a = desc.trans_a,
+                        .trans_b = desc.trans_b,
+                        .trans_d = desc.trans_d,
+                        .swiglu = desc.interleaved || desc.b_up.kind != HAL_SPAN_NONE,
+                        .interleaved = desc.interleaved,
+                        .one_scale_a = desc.one_scale_a,
+                        .one_scale_b = desc.one_scale_b,
+                        .act = desc.act,
+                        .between = desc.round_between,
+                        .mode = desc.mode,
+                        .alpha = desc.alpha_is_zero   ? 0.0f
+                                 : desc.alpha == 0.0f ? 1.0f
+                                                      : desc.alpha,
+                        .beta = desc.beta,
+                        .swiglu_alpha = desc.swiglu_alpha == 0.0f ? 1.0f : desc.swiglu_alpha};
+    if ((status = check_options(&desc, p)) != HAL_OK) {
+        return status;
+    }
     if (desc.m == 0 || desc.n == 0 || batch == 0) {
         *empty = true;
         return HAL_OK;
@@ -212,20 +274,13 @@ static hal_status resolve(const hal_gemm_desc *given, bool spans, gemm_problem *
                         (unsigned long long)desc.m, (unsigned long long)desc.n, (unsigned long long)desc.k,
                         (unsigned long long)batch);
     }
-    *p = (gemm_problem){.m = (uint32_t)desc.m,
-                        .n = (uint32_t)desc.n,
-                        .batch = (uint32_t)batch,
-                        .trans_a = desc.trans_a,
-                        .trans_b = desc.trans_b,
-                        .act = desc.act,
-                        .alpha = desc.alpha_is_zero   ? 0.0f
-                                 : desc.alpha == 0.0f ? 1.0f
-                                                      : desc.alpha,
-                        .beta = desc.beta};
+    p->m = (uint32_t)desc.m;
+    p->n = (uint32_t)desc.n;
+    p->batch = (uint32_t)batch;
     p->k = p->alpha == 0.0f ? 0 : (uint32_t)desc.k;
     describe_operands(&desc, p);
     gemm_operand *d = &p->operands[GEMM_D];
-    for (size_t i = 0; i < GEMM_OPERANDS; i++) {
+    for (size_t i = 0; i < GEMM_ALL_OPERANDS; i++) {
         gemm_operand *o = &p->operands[i];
         if (!o->present) {
             continue;
@@ -251,6 +306,11 @@ static void set64(uint32_t words[2], uint64_t value)
     words[1] = (uint32_t)(value >> 32);
 }
 
+static uint32_t scale_flag(const gemm_operand *scale, bool one)
+{
+    return !scale->present ? 0 : one ? GEMM_SCALE_ONE : GEMM_SCALE_EACH;
+}
+
 static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_args *args)
 {
     const gemm_operand *o = p->operands;
@@ -261,13 +321,17 @@ static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_arg
     *args = (hal_gemm_args){.m = p->m,
                             .n = p->n,
                             .k = p->k,
-                            .alpha = p->alpha,
+                            .alpha = p->k ? p->alpha : 0.0f,
                             .beta = p->beta,
+                            .swiglu_alpha = p->swiglu_alpha,
                             .base_a = (uint32_t)(plan->back_a / hal_dtype_size(o[GEMM_A].dtype)),
                             .base_b = (uint32_t)(plan->back_b / hal_dtype_size(o[GEMM_B].dtype))};
-    args->flags =
-        GEMM_FLAGS(dtypes[GEMM_C], dtypes[GEMM_D], dtypes[GEMM_BIAS], dtypes[GEMM_RESIDUAL], (uint32_t)p->act) |
-        (p->trans_a ? GEMM_TRANS_A : 0) | (p->trans_b ? GEMM_TRANS_B : 0);
+    args->flags = GEMM_FLAGS(dtypes[GEMM_C], dtypes[GEMM_D], dtypes[GEMM_BIAS], dtypes[GEMM_RESIDUAL],
+                             (uint32_t)p->between, (uint32_t)p->act) |
+                  GEMM_SCALES(scale_flag(&o[GEMM_AT_SCALE_A], p->one_scale_a),
+                              scale_flag(&o[GEMM_AT_SCALE_B], p->one_scale_b), scale_flag(&o[GEMM_AT_SCALE_D], false)) |
+                  (p->trans_a ? GEMM_TRANS_A : 0) | (p->trans_b ? GEMM_TRANS_B : 0) | (p->trans_d ? GEMM_TRANS_D : 0) |
+                  (p->interleaved ? GEMM_INTERLEAVED : 0);
     set64(args->lda, o[GEMM_A].ld);
     set64(args->ldb, o[GEMM_B].ld);
     set64(args->ldc, o[GEMM_C].ld);
@@ -278,6 +342,9 @@ static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_arg
     set64(args->stride_c, o[GEMM_C].stride);
     set64(args->stride_d, o[GEMM_D].stride);
     set64(args->stride_r, o[GEMM_RESIDUAL].stride);
+    set64(args->stride_scale_a, o[GEMM_AT_SCALE_A].stride);
+    set64(args->stride_scale_b, o[GEMM_AT_SCALE_B].stride);
+    set64(args->stride_scale_d, o[GEMM_AT_SCALE_D].stride);
 }
 
 /* The kernel for the problem, falling back to the general one where this build has no better one for the device. */
@@ -315,9 +382,9 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t 
     }
     hal_gemm_args args;
     fill_args(&problem, &plan, &args);
-    hal_span spans[GEMM_OPERANDS];
-    uint32_t alignments[GEMM_OPERANDS];
-    for (size_t i = 0; i < GEMM_OPERANDS; i++) {
+    hal_span spans[GEMM_ALL_OPERANDS];
+    uint32_t alignments[GEMM_ALL_OPERANDS];
+    for (size_t i = 0; i < plan.operands; i++) {
         const gemm_operand *o = &problem.operands[i];
         const gemm_operand *bound = o->present ? o : &problem.operands[GEMM_D]; /* absent: bound, but not touched */
         spans[i] = bound->span;
@@ -332,7 +399,7 @@ static hal_status record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t 
         spans[GEMM_B].size = plan.view_b;
     }
     const hal_dispatch_rules rules = {alignments, most_groups ? most_groups : plan.most_groups};
-    return hal_cmd_dispatch_with(list, kernel, plan.grid, spans, GEMM_OPERANDS, &rules, &args, sizeof args);
+    return hal_cmd_dispatch_with(list, kernel, plan.grid, spans, plan.operands, &rules, &args, sizeof args);
 }
 
 hal_status hal_gemm_split(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,

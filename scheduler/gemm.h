@@ -7,8 +7,9 @@
 #include "kernel_abi.h"
 #include "kernel_cache.h"
 
-/* Positions of the spans. */
+/* Positions of the spans: of every kernel, and the rest of gemm_any. */
 enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
+enum { GEMM_B_UP = GEMM_OPERANDS, GEMM_AT_SCALE_A, GEMM_AT_SCALE_B, GEMM_AT_SCALE_D, GEMM_ALL_OPERANDS };
 
 /* A matrix of the problem: `rows` rows of `columns` elements, `ld` elements apart, once per problem of the batch. */
 typedef struct gemm_operand {
@@ -24,16 +25,21 @@ typedef struct gemm_operand {
 /* A checked descriptor. k is 0 where A and B are not to be read. */
 typedef struct gemm_problem {
     uint32_t m, n, k, batch;
-    bool trans_a, trans_b;
+    bool trans_a, trans_b, trans_d;
+    bool swiglu, interleaved;      /* two sums for each element of D; their columns of B alternate */
+    bool one_scale_a, one_scale_b; /* instead of one a row, one a column */
     hal_act act;
-    float alpha, beta;
-    gemm_operand operands[GEMM_OPERANDS];
+    hal_dtype between;
+    hal_mode mode;
+    float alpha, beta, swiglu_alpha;
+    gemm_operand operands[GEMM_ALL_OPERANDS];
 } gemm_problem;
 
 /* A kernel and how to launch it. */
 typedef struct gemm_plan {
     hal_kernel_spec spec;
     const char *const *constant_names;
+    uint32_t operands; /* spans that it takes */
     hal_grid grid;
     uint32_t tile_m, tile_n; /* what a group computes */
     uint64_t most_groups;    /* of one dispatch, so that it does not run for long */

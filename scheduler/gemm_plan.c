@@ -27,18 +27,25 @@ static uint32_t groups(uint32_t size, uint32_t tile)
     return size / tile + (size % tile != 0);
 }
 
-static void spec_start(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count)
+static void spec_start_with(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count,
+                            uint32_t operands)
 {
-    static const hal_access accesses[GEMM_OPERANDS] = {HAL_READ, HAL_READ, HAL_READ, HAL_WRITE, HAL_READ, HAL_READ};
+    static const hal_access accesses[GEMM_ALL_OPERANDS] = {HAL_READ, HAL_READ, HAL_READ, HAL_WRITE, HAL_READ,
+                                                           HAL_READ, HAL_READ, HAL_READ, HAL_READ,  HAL_READ};
     memset(plan, 0, sizeof *plan);
     hal_kernel_spec *spec = &plan->spec;
     snprintf(spec->name, sizeof spec->name, "%s", name);
     memcpy(spec->constants, constants, count * sizeof *constants);
     spec->constant_count = count;
-    memcpy(spec->bindings, accesses, sizeof accesses);
-    spec->binding_count = GEMM_OPERANDS;
+    memcpy(spec->bindings, accesses, operands * sizeof *accesses);
+    plan->operands = spec->binding_count = operands;
     spec->args_size = sizeof(hal_gemm_args);
     spec->group[0] = spec->group[1] = spec->group[2] = 1;
+}
+
+static void spec_start(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count)
+{
+    spec_start_with(plan, name, constants, count, GEMM_OPERANDS);
 }
 
 static void cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n)
@@ -97,6 +104,38 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     cover(plan, p, best->m, best->n);
     plan->iterations =
         (uint64_t)groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
+    if (!loops_fit(info, plan)) {
+        return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
+                        info->max_loop_iterations);
+    }
+    return HAL_OK;
+}
+
+/* Whether a problem asks for what only gemm_any has. */
+static bool needs_any(const gemm_problem *p)
+{
+    const gemm_operand *o = p->operands;
+    return p->mode == HAL_MODE_STRICT || p->swiglu || p->trans_d || o[GEMM_A].dtype == HAL_F8E4M3 ||
+           o[GEMM_D].dtype == HAL_F8E4M3 || o[GEMM_AT_SCALE_A].present || o[GEMM_AT_SCALE_B].present;
+}
+
+static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "STRICT", "PARTS"};
+    static const gemm_tile tile = {32, 32, 16, 4, 4};
+    const uint32_t parts = p->swiglu ? 2 : 1;
+    const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->mode == HAL_MODE_STRICT, parts};
+    if (!tile_fits(info, &tile) ||
+        (tile.m + 4 + parts * (tile.n + 4)) * tile.k * sizeof(float) > info->max_shared_memory) {
+        return hal_fail(HAL_ERROR_LIMIT,
+                        "gemm: the device allows groups of %u with %u bytes of shared memory; this needs 64 and %u",
+                        info->max_group_size, info->max_shared_memory, parts == 1 ? 4608 : 6912);
+    }
+    spec_start_with(plan, "gemm_any", constants, 3, GEMM_ALL_OPERANDS);
+    plan->constant_names = names;
+    plan->spec.group[0] = plan->spec.group[1] = 8;
+    cover(plan, p, tile.m, tile.n);
+    plan->iterations = (uint64_t)groups(p->k, tile.k) * TILED_TURNS(tile.k) + 1 + (tile.micro_n + 2) * tile.micro_m + 1;
     if (!loops_fit(info, plan)) {
         return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
                         info->max_loop_iterations);
@@ -308,9 +347,14 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
 static hal_status choose(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen)
 {
-    const bool few = problem->m <= GEMM_FEW_ROWS;
-    const bool few_for_task = problem->m <= (problem->trans_b ? GEMM_FEW_ROWS : GEMM_FEW_ROWS_TASK);
+    /* Batch-invariant: no kernel whose order of summation differs from the one for many rows (gemm.c). */
+    const bool invariant = problem->mode == HAL_MODE_BATCH_INVARIANT;
+    const bool few = problem->m <= GEMM_FEW_ROWS && !invariant;
+    const bool few_for_task = problem->trans_b ? few : problem->m <= GEMM_FEW_ROWS_TASK;
     *chosen = 0;
+    if (needs_any(problem)) {
+        return plan_any(info, problem, plan);
+    }
     if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {
         bool fits = info->max_view_elements ? plan_texel_task(info, problem, without, plan)
                     : few_for_task          ? plan_task_small(info, problem, plan)
@@ -351,7 +395,8 @@ static uint64_t second_of_groups(const hal_device_info *info, const gemm_problem
                                  gemm_kernel kernel)
 {
     const double m = plan->tile_m, n = plan->tile_n, units = info->compute_units;
-    const double work = p->k * (2 * m * n + LOAD_WORK * (m + n)) + STORE_WORK * m * n;
+    const double parts = p->swiglu ? 2 : 1, step = p->mode == HAL_MODE_STRICT ? 8 : 2; /* FLOP of a product and sum */
+    const double work = p->k * (step * m * n * parts + LOAD_WORK * (m + n * parts)) + STORE_WORK * m * n;
     const double most = units * hal_gemm_slowest(info->type, kernel) / work;
     return (uint64_t)(most > units ? most : units);
 }

@@ -2,9 +2,8 @@
  *
  * Every built-in kernel takes its spans (HAL_ABI_OFFSET: a pointer, in OpenCL C followed by a ulong byte offset), then
  * one of these structs by value. The GLSL kernels have its fields as the end of a block { uint64_t span[n]; ... }: they
- * are in kernel_args_NAME.inc, which GLSL includes, too (GEMM's are mirrored, and held by a test). Only 4-byte scalars,
- * so that no language pads; 64-bit values are two words, low first. group_base, where there is one, is last and is
- * added to the group id. */
+ * are in kernel_args_NAME.inc, which GLSL includes, too. Only 4-byte scalars, so that no language pads; 64-bit values
+ * are two words, low first. group_base, where there is one, is last and is added to the group id. */
 #ifndef HAL_KERNEL_ABI_H
 #define HAL_KERNEL_ABI_H
 
@@ -31,36 +30,42 @@
 #define HAL_KERNEL_BF16   3u
 #define HAL_KERNEL_F8E4M3 4u
 
-/* gemm: D = act(alpha A B + beta C + bias) + residual. Spans: A, B, C, D, bias, residual. Grid: x counts TILE_N
- * columns, y TILE_M rows, z the problems of the batch; group_base is added to all three. An operand that flags call
- * absent has D's span in its place and must not be touched. k = 0 where alpha = 0: A and B are not touched. */
+/* gemm: D = act(alpha A B + beta C + bias) + residual. Spans: A, B, C, D, bias, residual; gemm_any has b_up, scale_a,
+ * scale_b and scale_d, too. Grid: x counts TILE_N columns, y TILE_M rows, z the problems of the batch; group_base is
+ * added to all three. An operand that flags call absent has D's span in its place and must not be touched. k = 0 where
+ * alpha = 0: A and B are not touched. */
 #ifndef GL_core_profile
 typedef struct hal_gemm_args {
-    HAL_U32 m, n, k;
-    HAL_U32 flags; /* GEMM_* below */
-    float alpha, beta;
-    HAL_U32 base_a, base_b;                         /* views only: elements from the view's start to the span's */
-    HAL_U32 lda[2], ldb[2], ldc[2], ldd[2], ldr[2]; /* elements */
-    HAL_U32 stride_a[2], stride_b[2], stride_c[2], stride_d[2], stride_r[2]; /* elements, per problem of the batch */
-    HAL_U32 group_base[3];
+#include "kernel_args_gemm.inc"
 } hal_gemm_args;
 #endif
 
-/* flags: a dtype in two bits for each operand of the epilogue (0: absent), the activation, what is transposed. */
-#define GEMM_DTYPE_C(flags)                   ((flags)&3u)
-#define GEMM_DTYPE_D(flags)                   ((flags) >> 2 & 3u)
-#define GEMM_DTYPE_BIAS(flags)                ((flags) >> 4 & 3u)
-#define GEMM_DTYPE_RESIDUAL(flags)            ((flags) >> 6 & 3u)
-#define GEMM_ACT(flags)                       ((flags) >> 8 & 7u) /* hal_act */
-#define GEMM_TRANS_A                          0x800u
-#define GEMM_TRANS_B                          0x1000u
-#define GEMM_FLAGS(c, d, bias, residual, act) ((c) | (d) << 2 | (bias) << 4 | (residual) << 6 | (act) << 8)
+/* flags: a dtype in three bits for each operand of the epilogue (0: absent) and for what is rounded to between its
+ * steps, the activation, and what is transposed. The rest is gemm_any's. */
+#define GEMM_DTYPE_C(flags)        ((flags)&7u)
+#define GEMM_DTYPE_D(flags)        ((flags) >> 3 & 7u)
+#define GEMM_DTYPE_BIAS(flags)     ((flags) >> 6 & 7u)
+#define GEMM_DTYPE_RESIDUAL(flags) ((flags) >> 9 & 7u)
+#define GEMM_BETWEEN(flags)        ((flags) >> 12 & 7u)
+#define GEMM_ACT(flags)            ((flags) >> 15 & 7u) /* hal_act */
+#define GEMM_TRANS_A               0x40000u
+#define GEMM_TRANS_B               0x80000u
+#define GEMM_TRANS_D               0x100000u
+#define GEMM_INTERLEAVED           0x200000u            /* gate and up are alternate columns of B */
+#define GEMM_SCALE_A(flags)        ((flags) >> 22 & 3u) /* GEMM_SCALE_ONE, GEMM_SCALE_EACH or absent, 0 */
+#define GEMM_SCALE_B(flags)        ((flags) >> 24 & 3u)
+#define GEMM_SCALE_D(flags)        ((flags) >> 26 & 3u)
+#define GEMM_SCALE_ONE             1u
+#define GEMM_SCALE_EACH            2u
+#define GEMM_FLAGS(c, d, bias, residual, between, act)                                                                 \
+    ((c) | (d) << 3 | (bias) << 6 | (residual) << 9 | (between) << 12 | (act) << 15)
+#define GEMM_SCALES(a, b, d) ((a) << 22 | (b) << 24 | (d) << 26)
 
-#define GEMM_ACT_NONE                         0u
-#define GEMM_ACT_RELU                         1u
-#define GEMM_ACT_GELU_ERF                     2u
-#define GEMM_ACT_GELU_TANH                    3u
-#define GEMM_ACT_SILU                         4u
+#define GEMM_ACT_NONE        0u
+#define GEMM_ACT_RELU        1u
+#define GEMM_ACT_GELU_ERF    2u
+#define GEMM_ACT_GELU_TANH   3u
+#define GEMM_ACT_SILU        4u
 
 /* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles. */
 #define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k)*2u)

@@ -18,21 +18,35 @@ extern "C" {
 
 /* D = act(alpha A B + beta C + bias) + residual, for each of `batch` problems.
  *
+ * With b_up or `interleaved`, D = SiLU(alpha A B_gate) (alpha A B_up) + residual instead, in one pass: SwiGLU as
+ * hal_binary has it, without c, bias and act. With scales A is scale_a[row] a and B is scale_b[column] b: the sum of
+ * products is multiplied by scale_a, then scale_b, then alpha.
+ *
+ * round_between makes a fused chain give the bits of separate operators that store that dtype: the value is rounded to
+ * it before the activation, before the residual is added, and before it becomes HAL_F8E4M3; gate and up are rounded to
+ * it, and SiLU(gate) before the product. The chains are hal_gemm (alpha, beta, c, bias), hal_activation, hal_binary
+ * (HAL_ADD) and hal_gemm twice, hal_binary (HAL_SWIGLU, round_between), HAL_ADD, each of the same mode; then
+ * hal_quantize (HAL_SCALE_ROW). Without those steps the bits are those of one rounding at the store.
+ *
+ * Modes. HAL_MODE_BATCH_INVARIANT: kernel and order of summation are chosen by n, k, dtypes and transpositions only.
+ * HAL_MODE_STRICT: k ascending, products and sums rounded to FP32 one by one; subnormal numbers and products below
+ * 2^-125 count as zero.
+ *
  * A is m x k (or k x m with trans_a), B k x n (or n x k with trans_b), C, D and residual m x n, bias n.
- * Everything is computed in FP32 and rounded once, at the store. alpha = 0 does not read A or B; beta = 0 does not read
- * C; k = 0 gives act(beta C + bias) + residual. m, n or batch = 0: nothing is written, success. D may be exactly C or
- * exactly the residual (same span, dtype and leading dimension); any other overlap of D with an operand is
- * HAL_ERROR_OVERLAP. */
+ * Everything is computed in FP32 and rounded once, at the store, but for round_between. alpha = 0 does not read A or B;
+ * beta = 0 does not read C; k = 0 gives act(beta C + bias) + residual. m, n or batch = 0: nothing is written, success.
+ * D may be exactly C or exactly the residual (same span, dtype and leading dimension) unless it is transposed; any
+ * other overlap of D with an operand is HAL_ERROR_OVERLAP. */
 typedef struct hal_gemm_desc {
     size_t struct_size;
     uint64_t m, n, k;
     uint64_t batch;           /* 0 counts as 1 unless batch_is_zero */
     bool batch_is_zero;       /* an empty batch: nothing is done */
-    hal_dtype dtype;          /* of A and B: HAL_F32 (default), HAL_F16, HAL_BF16 */
-    hal_dtype dtype_c;        /* default: dtype_d */
-    hal_dtype dtype_d;        /* default: dtype */
+    hal_dtype dtype;          /* of A and B: HAL_F32 (default), HAL_F16, HAL_BF16, HAL_F8E4M3 */
+    hal_dtype dtype_c;        /* default: dtype_d; HAL_F32 where that is HAL_F8E4M3 */
+    hal_dtype dtype_d;        /* default: dtype; HAL_F32 where that is HAL_F8E4M3 */
     hal_dtype dtype_bias;     /* default: HAL_F32 */
-    hal_dtype dtype_residual; /* default: dtype_d */
+    hal_dtype dtype_residual; /* default: as dtype_c */
     bool trans_a, trans_b;
     hal_span a, b, c, d, bias, residual;                       /* c, bias, residual may be none */
     uint64_t lda, ldb, ldc, ldd, ldr;                          /* elements; 0: the row length */
@@ -43,6 +57,16 @@ typedef struct hal_gemm_desc {
     float beta;
     hal_act act;
     hal_span workspace; /* scratch, hal_gemm_workspace bytes; none: a kernel that needs no scratch is used */
+    hal_mode mode;
+    hal_dtype round_between; /* default HAL_F32 */
+    hal_span b_up;           /* SwiGLU: B is the gate's matrix and this the other; dtype, ldb, trans_b, stride_b as B */
+    bool interleaved;        /* SwiGLU: B has 2n columns (trans_b: rows), gate and up in turn */
+    float swiglu_alpha;      /* in SiLU's sigmoid; 0 counts as 1 */
+    hal_span scale_a, scale_b;     /* FP32; none: 1. One for each row of A, for each column of B and then of b_up */
+    bool one_scale_a, one_scale_b; /* instead one for all of A; of B, and one for all of b_up */
+    hal_span scale_d;              /* dtype_d HAL_F8E4M3: FP32, one a row: D is the code of the value / scale_d[row] */
+    uint64_t stride_scale_a, stride_scale_b, stride_scale_d; /* of a batch; 0: shared by all problems */
+    bool trans_d;                                            /* D is n x m: stored transposed */
 } hal_gemm_desc;
 #define HAL_GEMM(...) (&(hal_gemm_desc){.struct_size = sizeof(hal_gemm_desc), __VA_ARGS__})
 
