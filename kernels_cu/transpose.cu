@@ -22,7 +22,7 @@ __device__ __forceinline__ void start(const hal_transpose_args &args, uint32_t r
 template <typename element>
 __device__ __forceinline__ void turn(const element *x, element *y, const hal_transpose_args &args)
 {
-    __shared__ element tile[TILE][TILE + 1]; /* a column's elements lie in different banks */
+    __shared__ element tile[TILE][TILE + 4 / sizeof(element)]; /* a column's elements lie in different banks */
     const uint32_t b0 = (blockIdx.x + args.group_base[0]) * TILE, a0 = (blockIdx.y + args.group_base[1]) * TILE;
     const uint32_t width_a = min(args.count_a - a0, TILE), width_b = min(args.count_b - b0, TILE);
     const uint64_t xa = HAL_JOIN64(args.xa), xb = HAL_JOIN64(args.xb), ya = HAL_JOIN64(args.ya),
