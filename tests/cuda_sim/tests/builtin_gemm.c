@@ -71,16 +71,6 @@ typedef struct parameters {
     hal_gemm_args args;
 } parameters;
 
-/* No other operand of the epilogue than D is there. */
-static uint32_t flags_of_d(uint32_t dtype)
-{
-    uint32_t flags = dtype;
-    while (GEMM_DTYPE_D(flags) != dtype) {
-        flags <<= 1;
-    }
-    return flags;
-}
-
 static kernel_result launch(const ptx_function *function, const builtin_gemm *gemm, const matrix m[3],
                             const sim_options *options, sim_counters *counters, char *text, size_t size)
 {
@@ -89,7 +79,7 @@ static kernel_result launch(const ptx_function *function, const builtin_gemm *ge
     p.args.n = gemm->n;
     p.args.k = gemm->k;
     p.args.alpha = 1.0f;
-    p.args.flags = flags_of_d(gemm->dtype_d) | (gemm->trans_b ? GEMM_TRANS_B : 0);
+    p.args.flags = GEMM_FLAGS(0u, gemm->dtype_d, 0u, 0u, 0u, GEMM_ACT_NONE) | (gemm->trans_b ? GEMM_TRANS_B : 0);
     p.args.lda[0] = m[0].ld;
     p.args.ldb[0] = m[1].ld;
     p.args.ldd[0] = m[2].ld;

@@ -1,4 +1,5 @@
-/* builtin_rows.h - one activation by libhal's own PTX (kernels_cu/activation.cu), for its mutants and its counters. */
+/* builtin_rows.h - an activation and a transposition by libhal's own PTX (kernels_cu/activation.cu, transpose.cu), for
+ * their mutants and their counters. */
 #ifndef BUILTIN_ROWS_H
 #define BUILTIN_ROWS_H
 
@@ -16,5 +17,16 @@ kernel_result builtin_activation_run(const ptx_function *function, const void *p
 /* The same, counted. */
 kernel_result builtin_activation_count(const ptx_function *function, const builtin_activation *problem,
                                        const sim_options *options, sim_counters *counters, char *text, size_t size);
+
+/* Entry transpose. Elements are numbers of their own. */
+typedef struct builtin_transpose {
+    uint32_t width;         /* bytes of an element: 1, 2 or 4 */
+    uint32_t rows, columns; /* of x; y has columns rows */
+    uint32_t pad_x, pad_y;  /* elements behind each row */
+} builtin_transpose;
+kernel_result builtin_transpose_run(const ptx_function *function, const void *problem, const sim_options *options,
+                                    char *text, size_t size);
+kernel_result builtin_transpose_count(const ptx_function *function, const builtin_transpose *problem,
+                                      const sim_options *options, sim_counters *counters, char *text, size_t size);
 
 #endif

@@ -183,9 +183,36 @@ static void activation(void)
     ptx_module_free(module);
 }
 
+/* Every element once in and once out, whole sectors, and no bank conflict whatever the width: the lines of the tile
+ * have an odd number of words. */
+static void transpose(void)
+{
+    static const builtin_transpose problems[] = {
+        {4, 96, 160, 0, 0}, {2, 96, 160, 0, 0}, {1, 96, 160, 0, 0}, {4, 80, 48, 16, 48}};
+    ptx_module *module = module_of(KERNELS "transpose.ptx", "transpose");
+    for (size_t i = 0; module && i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_transpose *p = &problems[i];
+        char what[1024] = "";
+        sim_counters c = {0};
+        kernel_result result =
+            builtin_transpose_count(ptx_module_entry(module, "transpose"), p, &(sim_options){0}, &c, what, sizeof what);
+        SIM_CHECK(result == KERNEL_RIGHT, "transpose: %s", what);
+        const count bytes = (count)p->rows * p->columns * p->width;
+        EXPECT("transpose", "bytes read", c.global_read_bytes, bytes);
+        EXPECT("transpose", "sectors read", c.global_read_sectors, bytes / 32);
+        EXPECT("transpose", "bytes written", c.global_write_bytes, bytes);
+        EXPECT("transpose", "sectors written", c.global_write_sectors, bytes / 32);
+        EXPECT("transpose", "bank conflicts", c.shared_conflicts, 0);
+    }
+    ptx_module_free(module);
+}
+
 int main(int argc, char **argv)
 {
-    static const sim_group groups_of_tests[] = {
-        {"gemm_tile", gemm_tile}, {"gemm_mma", gemm_mma}, {"gemm_small", gemm_small}, {"activation", activation}};
+    static const sim_group groups_of_tests[] = {{"gemm_tile", gemm_tile},
+                                                {"gemm_mma", gemm_mma},
+                                                {"gemm_small", gemm_small},
+                                                {"activation", activation},
+                                                {"transpose", transpose}};
     return SIM_MAIN("kernel_counters", groups_of_tests);
 }

@@ -308,6 +308,28 @@ static void activation(void)
     KERNEL("activation", "activation", builtin_activation_run, &problem, list);
 }
 
+/* --- transpose: squares of 32 in lines of 33 --- */
+
+static void transpose(void)
+{
+    static const mutant list[] = {
+        {"no bar.sync", "bar.sync", MUTANT_ALL, MUTANT_DROP},
+        {"an element is not kept", "st.shared.u32", 1, MUTANT_DROP},
+        {"an element is not read", "ld.shared.u32", 2, MUTANT_DROP},
+        {"an element is not stored", "st.global.u32", 3, MUTANT_DROP},
+        {"lines of 32 to keep some", "mad.lo.s32", 1, MUTANT_REPLACE, ", 132,", ", 128,", ", 132,"},
+        {"lines of 32 to read some", "mad.lo.s32", MUTANT_LAST, MUTANT_REPLACE, ", 132,", ", 128,", ", 132,"},
+        {"no end of x", "@%p", MUTANT_LAST, MUTANT_DROP, .until = "ld.global.u32"},
+        {"no end of y", "@%p", MUTANT_LAST, MUTANT_DROP, .until = "ld.shared.u32"},
+        {"a column of x too many", "setp.ge.u32", MUTANT_LAST, MUTANT_REPLACE, "ge", "gt", .until = "ld.global.u32"},
+        {"a row of y too many", "setp.ge.u32", 1, MUTANT_REPLACE, "ge", "gt", .from = "bar.sync"},
+        {"squares of 31", "min.u32", 0, MUTANT_REPLACE, ", 32;", ", 31;", ", 32;"},
+        {"rows by columns", "mov.u32", MUTANT_ALL, MUTANT_REPLACE, "%ctaid.x", "%ctaid.y", "%ctaid.x"},
+    };
+    static const builtin_transpose problem = {4, 70, 45, 1, 3};
+    KERNEL("transpose", "transpose", builtin_transpose_run, &problem, list);
+}
+
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {{"gemm_mma", gemm_mma},
@@ -317,6 +339,7 @@ int main(int argc, char **argv)
                                        {"gemm_small", gemm_small},
                                        {"gemm_small_edges", gemm_small_edges},
                                        {"gemm_small_columns", gemm_small_columns},
-                                       {"activation", activation}};
+                                       {"activation", activation},
+                                       {"transpose", transpose}};
     return SIM_MAIN("kernel_mutants", groups);
 }
