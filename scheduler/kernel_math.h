@@ -97,7 +97,7 @@ static inline float hm_float_of(uint32_t bits)
 #else
 #define HM_OUT(type)  type *
 #define HM_REF(x)     &x
-#define HM_SET(to, x) *to = x
+#define HM_SET(to, x) *(to) = x
 #endif
 
 #include "kernel_math.inc"
