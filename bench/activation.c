@@ -88,7 +88,7 @@ static void check(const bench_job *job, const void *const *results, bench_worst 
         double want = reference(self->shape.op, (double)self->x.values[at],
                                 self->b.values ? (double)self->b.values[at] : 0, &error);
         bench_worst_note(worst, bench_element(results[0], self->shape.dtype, at), want,
-                         fabs(want) * (error + bench_store_error(self->shape.dtype)) + 0x1p-126);
+                         fabs(want) * error + bench_store_error(self->shape.dtype, want) + 0x1p-126);
     }
 }
 
@@ -97,17 +97,11 @@ static void measure_case(bench_run *run, const bench_device *device, const bench
     activation self = {.shape = *shape};
     bool binary = shape->op >= BINARY;
     uint64_t count = shape->rows * shape->columns, size = count * hal_dtype_size(shape->dtype);
-    bench_job job = {.op = "activation",
-                     .label = shape->name,
-                     .dtype = shape->dtype,
-                     .limit = BENCH_LIMIT_COPY,
-                     .bytes = (binary ? 3.0 : 2.0) * (double)size,
-                     .budget = bench_budget(run->options),
-                     .problem = &self,
-                     .call = binary ? call_binary : call_unary,
-                     .check = check};
-    snprintf(job.shape, sizeof job.shape, "%llux%llu", (unsigned long long)shape->rows,
-             (unsigned long long)shape->columns);
+    bench_job job = bench_matrix_job(run->options, "activation", shape);
+    job.bytes = (binary ? 3.0 : 2.0) * (double)size;
+    job.problem = &self;
+    job.call = binary ? call_binary : call_unary;
+    job.check = check;
     if (bench_operand_create(&self.x, count, shape->dtype, 1, 4) &&
         (!binary || bench_operand_create(&self.b, count, shape->dtype, 2, 4))) {
         job.places[0] = (bench_place){"y", NULL, size};
@@ -124,14 +118,10 @@ static void measure_case(bench_run *run, const bench_device *device, const bench
 
 uint32_t bench_activation_steps(const bench_options *options)
 {
-    bench_matrix_case cases[BENCH_MAX_CASES];
-    return bench_matrix_cases(options, table, CASES, cases);
+    return bench_matrix_cases(options, table, CASES, NULL);
 }
 
 void bench_activation(bench_run *run, const bench_device *device)
 {
-    bench_matrix_case cases[BENCH_MAX_CASES];
-    uint32_t count = bench_matrix_cases(run->options, table, CASES, cases);
-    for (uint32_t i = 0; i < count && !bench_interrupted(); i++)
-        measure_case(run, device, &cases[i]);
+    bench_matrix_each(run, device, table, CASES, measure_case);
 }

@@ -8,8 +8,9 @@
 #include <strings.h>
 
 enum { IN_DEVICES = 1 << BENCH_DEVICES, IN_GEMM = 1 << BENCH_GEMM, IN_ACTIVATION = 1 << BENCH_ACTIVATION };
-enum { IN_MATRIX = IN_ACTIVATION }; /* operators on rows of a matrix */
-enum { IN_OPERATORS = IN_GEMM | IN_MATRIX };
+enum { IN_TRANSPOSE = 1 << BENCH_TRANSPOSE, IN_QUANTIZE = 1 << BENCH_QUANTIZE };
+enum { IN_MATRIX = IN_ACTIVATION | IN_QUANTIZE }; /* operators on rows of a matrix */
+enum { IN_OPERATORS = IN_GEMM | IN_MATRIX | IN_TRANSPOSE };
 enum { IN_ALL = (1 << BENCH_COMMANDS) - 1, IN_MEASURING = IN_ALL & ~IN_DEVICES };
 
 typedef struct option_help {
@@ -22,9 +23,11 @@ static const option_help option_table[] = {
     {"m", "M", "rows of A and D (128 if only others are given)", IN_GEMM, 'm'},
     {"n", "N", "columns of B and D (12288)", IN_GEMM, 'n'},
     {"k", "K", "columns of A, rows of B (4096)", IN_GEMM, 'k'},
-    {"op", "NAME", "one of them only", IN_ACTIVATION, 'o'},
+    {"op", "NAME", "one of them only; see below", IN_MATRIX, 'o'},
     {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once)", IN_MATRIX, 'R'},
     {"columns", "N", "columns of the matrix, likewise", IN_MATRIX, 'C'},
+    {"shape", "AxBxC", "1 to 8 dimensions of what is permuted, outermost first", IN_TRANSPOSE, 's'},
+    {"perm", "I,J,K", "which of them become the result's; default: reversed", IN_TRANSPOSE, 'p'},
     {"dtype", "TYPE", "f32, f16 or bf16; default: f32 if a size is given, else f32 and bf16", IN_OPERATORS, 'd'},
     {"backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each", IN_ALL,
      'b'},
@@ -98,6 +101,21 @@ static const struct {
          "  hal-bench activation\n"
          "  hal-bench activation --op silu --rows 64 --columns 11008 --dtype bf16 --json -\n",
          "silu gelu gelu_tanh sigmoid relu add multiply swiglu"},
+    [BENCH_TRANSPOSE] =
+        {"transpose", "permutations of dimensions, against a copy", "hal-bench transpose [OPTIONS]",
+         "Times a 4096 x 4096 transposition, and permutations of three dimensions, after comparing a sample with\n"
+         "what should be there.\n" LIMITS,
+         "  hal-bench transpose\n"
+         "  hal-bench transpose --shape 4096x4096\n"
+         "  hal-bench transpose --shape 8x128x64 --perm 0,2,1 --dtype bf16\n",
+         NULL},
+    [BENCH_QUANTIZE] =
+        {"quantize", "to E4M3 and back, and casts, against a copy", "hal-bench quantize [OPTIONS]",
+         "Times quantize (to E4M3, a scale a row), dequantize and cast (f32 to bf16, others to f32) on a\n"
+         "1024 x 4096 matrix after comparing rows with a double-precision reference.\n" LIMITS,
+         "  hal-bench quantize\n"
+         "  hal-bench quantize --op cast --rows 4096 --columns 4096 --dtype f16\n",
+         "quantize dequantize cast"},
 };
 
 void bench_options_help(bench_command command, FILE *out)
@@ -144,6 +162,56 @@ static bool parse_number(const char *name, const char *text, uint64_t low, uint6
     return true;
 }
 
+/* "8x128x64" with 'x', "0,2,1" with ','. Returns how many numbers; 0: something else, or one beyond `most`. */
+static uint32_t parse_list(const char *text, char separator, uint64_t most, uint64_t values[BENCH_MAX_DIMS])
+{
+    for (uint32_t count = 0; count < BENCH_MAX_DIMS; text++) {
+        char *end;
+        if (*text < '0' || *text > '9')
+            return 0;
+        errno = 0;
+        values[count] = strtoull(text, &end, 10);
+        if (errno || values[count++] > most)
+            return 0;
+        if (!*end)
+            return count;
+        if (*end != separator)
+            return 0;
+        text = end;
+    }
+    return 0;
+}
+
+static bool parse_shape(bench_permutation *permutation, const char *text, char *error, size_t error_size)
+{
+    permutation->rank = parse_list(text, 'x', 1 << 24, permutation->dims);
+    bool good = permutation->rank > 0;
+    for (uint32_t i = 0; i < permutation->rank; i++)
+        good = good && permutation->dims[i] > 0;
+    if (!good)
+        snprintf(error, error_size, "--shape takes 1 to 8 dimensions as in 8x128x64, not \"%s\"", text);
+    return good;
+}
+
+/* Both options may come in any order: --perm is read once the shape is known. */
+static bool finish_permutation(bench_permutation *permutation, const char *text, char *error, size_t error_size)
+{
+    uint64_t perm[BENCH_MAX_DIMS];
+    uint32_t seen = 0, rank = permutation->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        permutation->perm[i] = rank - 1 - i;
+    if (!text)
+        return true;
+    bool good = parse_list(text, ',', BENCH_MAX_DIMS, perm) == rank && rank > 0;
+    for (uint32_t i = 0; good && i < rank; i++) {
+        seen |= 1U << perm[i];
+        permutation->perm[i] = (uint32_t)perm[i];
+    }
+    if (!good || seen != (1U << rank) - 1)
+        snprintf(error, error_size, "--perm takes each dimension of --shape once, as in 0,2,1, not \"%s\"", text);
+    return good && seen == (1U << rank) - 1;
+}
+
 static bool parse_dtype(const char *text, hal_dtype *dtype, char *error, size_t error_size)
 {
     static const struct {
@@ -187,6 +255,11 @@ static bool apply(bench_options *options, const option_help *option, const char 
         return parse_number("rows", value, 1, most, &options->rows, error, error_size);
     case 'C':
         return parse_number("columns", value, 1, most, &options->columns, error, error_size);
+    case 's':
+        return parse_shape(&options->permutation, value, error, error_size);
+    case 'p':
+        options->perm = value;
+        return true;
     case 'o':
         return parse_op(options, value, error, error_size);
     case 'd':
@@ -305,6 +378,8 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
         snprintf(error, error_size, "\"%s\" is one word too many", argv[optind]);
         return false;
     }
+    if (!finish_permutation(&options->permutation, options->perm, error, error_size))
+        return false;
     if (options->rounds == 0)
         options->rounds = options->quick ? 3 : 21;
     return true;

@@ -14,10 +14,20 @@ typedef enum bench_command {
     BENCH_REPLAY,
     BENCH_GEMM,
     BENCH_ACTIVATION,
+    BENCH_TRANSPOSE,
+    BENCH_QUANTIZE,
     BENCH_COMMANDS, /* how many there are */
     BENCH_HELP,
     BENCH_VERSION
 } bench_command;
+
+/* Dimension d of the result is dimension perm[d] of what is permuted. */
+enum { BENCH_MAX_DIMS = 8 };
+typedef struct bench_permutation {
+    uint32_t rank;
+    uint64_t dims[BENCH_MAX_DIMS];
+    uint32_t perm[BENCH_MAX_DIMS];
+} bench_permutation;
 
 typedef struct bench_options {
     bench_command command;
@@ -31,6 +41,8 @@ typedef struct bench_options {
     hal_dtype dtype;
     const char *op;
     uint64_t m, n, k, rows, columns;
+    const char *perm; /* as it was given */
+    bench_permutation permutation;
 } bench_options;
 
 /* Read the command line. False: `error` holds what is wrong. */
@@ -127,6 +139,10 @@ void bench_gemm(bench_run *run, const bench_device *device);
 uint32_t bench_gemm_steps(const bench_options *options);
 void bench_activation(bench_run *run, const bench_device *device);
 uint32_t bench_activation_steps(const bench_options *options);
+void bench_transpose(bench_run *run, const bench_device *device);
+uint32_t bench_transpose_steps(const bench_options *options);
+void bench_quantize(bench_run *run, const bench_device *device);
+uint32_t bench_quantize_steps(const bench_options *options);
 void bench_suite(bench_run *run);
 void bench_trace(bench_run *run, const bench_device *device);
 /* The exit code. */

@@ -37,7 +37,8 @@ uint32_t bench_matrix_cases(const bench_options *options, const bench_matrix_cas
             (options->command == BENCH_SUITE && !table[i].in_suite))
             continue;
         for (uint32_t d = 0; d < dtype_count && found < BENCH_MAX_CASES; d++) {
-            bench_matrix_case *next = &cases[found++];
+            bench_matrix_case unused, *next = cases ? &cases[found] : &unused;
+            found++;
             *next = table[i];
             next->dtype = dtypes[d];
             if (options->quick)
@@ -49,4 +50,25 @@ uint32_t bench_matrix_cases(const bench_options *options, const bench_matrix_cas
         }
     }
     return found;
+}
+
+void bench_matrix_each(bench_run *run, const bench_device *device, const bench_matrix_case *table, uint32_t count,
+                       bench_matrix_fn measure)
+{
+    bench_matrix_case cases[BENCH_MAX_CASES];
+    uint32_t found = bench_matrix_cases(run->options, table, count, cases);
+    for (uint32_t i = 0; i < found && !bench_interrupted(); i++)
+        measure(run, device, &cases[i]);
+}
+
+bench_job bench_matrix_job(const bench_options *options, const char *op, const bench_matrix_case *shape)
+{
+    bench_job job = {.op = op,
+                     .label = shape->name,
+                     .dtype = shape->dtype,
+                     .limit = BENCH_LIMIT_COPY,
+                     .budget = bench_budget(options)};
+    snprintf(job.shape, sizeof job.shape, "%llux%llu", (unsigned long long)shape->rows,
+             (unsigned long long)shape->columns);
+    return job;
 }

@@ -51,22 +51,13 @@ bench_job bench_gemm_job(const bench_problem *problem)
     return job;
 }
 
-/* What the device could do: measured on the host for CPU devices, published for GPUs. */
-static bench_peak peak_of(const bench_run *run, const bench_device *device, hal_dtype dtype)
-{
-    if (device->info.type != HAL_DEVICE_CPU)
-        return bench_peak_find(device->info.name, dtype);
-    return (bench_peak){run->machine.floors.fma_gflops, run->machine.floors.read_gbps};
-}
-
 void bench_gemm_measure(bench_run *run, const bench_device *device, const bench_problem *problem)
 {
     bench_job job = bench_gemm_job(problem);
-    bench_peak peak = peak_of(run, device, problem->dtype);
-    /* Where the roofline bends; about 50 FLOP a byte on a device whose peaks are not known. */
-    double ridge = peak.gflops / peak.gbps;
-    bool compute = job.flops / job.bytes > (isnan(ridge) ? 50 : ridge), cpu = device->info.type == HAL_DEVICE_CPU;
-    job.limit = compute ? BENCH_LIMIT_FMA : BENCH_LIMIT_READ;
+    bench_peak peak = bench_peak_of(run, device, problem->dtype);
+    bool cpu = device->info.type == HAL_DEVICE_CPU, compute;
+    job.limit = bench_job_limit(run, device, &job);
+    compute = job.limit == BENCH_LIMIT_FMA;
     if (cpu)
         bench_openblas_peer(&job.peers[0], problem, run->machine.floors.threads);
     bench_clblast_peer(&job.peers[1], problem, device);

@@ -15,7 +15,7 @@ static void check_at(const bench_problem *problem, const void *result, uint64_t 
         want += product;
         magnitude += fabs(product);
     }
-    double bound = 8 * sqrt((double)problem->k) * 0x1p-24 * magnitude + bench_store_error(problem->dtype) * fabs(want);
+    double bound = 8 * sqrt((double)problem->k) * 0x1p-24 * magnitude + bench_store_error(problem->dtype, want);
     bench_worst_note(worst, bench_element(result, problem->dtype, place), want, fmax(bound, 1e-30));
 }
 

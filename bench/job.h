@@ -19,8 +19,8 @@ bool bench_operand_create(bench_operand_data *data, uint64_t count, hal_dtype dt
 void bench_operand_destroy(bench_operand_data *data);
 /* What an element of a result is. */
 double bench_element(const void *elements, hal_dtype dtype, uint64_t index);
-/* Relative rounding error of a store: 2^-p for a significand of p bits. */
-double bench_store_error(hal_dtype dtype);
+/* How far the rounding of a store may move a value: half a unit in its last place. */
+double bench_store_error(hal_dtype dtype, double value);
 /* The i-th of a sample of [0, count): its ends, then places all over. */
 uint64_t bench_sample(uint64_t count, uint32_t i);
 
@@ -71,6 +71,10 @@ typedef struct bench_job {
 
 /* Check, time and add a row: NULL if the user interrupted it. */
 bench_row *bench_job_measure(bench_run *run, const bench_device *device, bench_job *job);
+/* What limits it on this device, by its roofline. */
+bench_limit bench_job_limit(const bench_run *run, const bench_device *device, const bench_job *job);
+/* What the device could do: measured on the host for CPU devices, published for GPUs. */
+bench_peak bench_peak_of(const bench_run *run, const bench_device *device, hal_dtype dtype);
 /* Its row, failed: the host has no room for its operands. */
 void bench_job_no_memory(bench_run *run, const bench_device *device, const bench_job *job);
 
@@ -91,9 +95,15 @@ typedef struct bench_matrix_case {
     hal_dtype dtype; /* set by bench_matrix_cases */
 } bench_matrix_case;
 enum { BENCH_MAX_CASES = 24 };
-/* What the options leave of a table, or make of it. Returns how many, at most BENCH_MAX_CASES. */
+/* What the options leave of a table, or make of it. Returns how many, at most BENCH_MAX_CASES. `cases` may be NULL. */
 uint32_t bench_matrix_cases(const bench_options *options, const bench_matrix_case *table, uint32_t count,
                             bench_matrix_case *cases);
+/* Measure each of them. */
+typedef void (*bench_matrix_fn)(bench_run *run, const bench_device *device, const bench_matrix_case *shape);
+void bench_matrix_each(bench_run *run, const bench_device *device, const bench_matrix_case *table, uint32_t count,
+                       bench_matrix_fn measure);
+/* The job of a case, but for places, bytes, problem and functions: held against copies. */
+bench_job bench_matrix_job(const bench_options *options, const char *op, const bench_matrix_case *shape);
 
 /* The device's side of a job: the job's operands in a device's memory, and calls on its stream. */
 

@@ -8,8 +8,9 @@
 
 enum { MAX_ROUNDS = 63, LEAST_ROUNDS = 5, MAX_REPEATS = 64 };
 
-/* Short calls are repeated until they take this long. */
-static const double round_seconds = 0.002;
+/* Short calls are repeated until they take this long; and the limit until it takes as long as the calls, within this,
+ * so that both are as likely to be interrupted by others on the machine. */
+static const double round_seconds = 0.002, most_floor_seconds = 0.05;
 
 typedef struct measurement {
     bench_run *run;
@@ -18,7 +19,7 @@ typedef struct measurement {
     bench_stage stage;
     bench_host_limit *host_limit; /* on CPU devices */
     double published;             /* GFLOP/s, of GPUs */
-    uint32_t repeats, rounds;
+    uint32_t repeats, floor_repeats, rounds;
     double submit[MAX_ROUNDS], wait[MAX_ROUNDS], on_device[MAX_ROUNDS], seconds[MAX_ROUNDS];
     double floor_rate[MAX_ROUNDS], peer_rate[BENCH_MAX_PEERS][MAX_ROUNDS];
 } measurement;
@@ -87,10 +88,10 @@ static bool run_floor(measurement *self, uint32_t round)
     bench_times times;
     uint64_t size = copy_size(self->job);
     if (self->host_limit)
-        self->floor_rate[round] = bench_host_limit_measure(self->host_limit, self->repeats);
+        self->floor_rate[round] = bench_host_limit_measure(self->host_limit, self->floor_repeats);
     else if (self->job->limit == BENCH_LIMIT_FMA)
         self->floor_rate[round] = self->published;
-    else if (bench_stage_copy(&self->stage, size, self->repeats, &times))
+    else if (bench_stage_copy(&self->stage, size, self->floor_repeats, &times))
         self->floor_rate[round] = 2 * (double)size * 1e-9 / seconds_of(self, &times);
     else
         return false;
@@ -126,26 +127,37 @@ static bool run_round(measurement *self, uint32_t round)
     return true;
 }
 
-static bool run_rounds(measurement *self)
+/* How often each is called in a round. */
+static bool choose_repeats(measurement *self)
 {
     bench_times warm;
-    double deadline;
-    uint32_t most = self->run->options->rounds, least = most < LEAST_ROUNDS ? most : LEAST_ROUNDS;
     if (!bench_stage_call(&self->stage, 1, !is_cpu(self), &warm))
         return false;
     self->repeats = (uint32_t)fmin(fmax(ceil(round_seconds / seconds_of(self, &warm)), 1), MAX_REPEATS);
-    if (!run_round(self, 0)) /* the first times of the others; it is not counted */
+    self->floor_repeats = 1;
+    if (!run_floor(self, 0))
         return false;
-    deadline = bench_seconds() + self->job->budget;
+    double start = bench_seconds(), calls = fmin(seconds_of(self, &warm) * self->repeats, most_floor_seconds);
+    if (!run_floor(self, 0))
+        return false;
+    self->floor_repeats = (uint32_t)fmin(fmax(calls / (bench_seconds() - start), 1), MAX_REPEATS);
+    return run_round(self, 0); /* the first times of the peers; it is not counted */
+}
+
+static bool run_rounds(measurement *self)
+{
+    bench_times last;
+    uint32_t most = self->run->options->rounds, least = most < LEAST_ROUNDS ? most : LEAST_ROUNDS;
+    double deadline = bench_seconds() + self->job->budget;
     while (self->rounds < most && (self->rounds < least || bench_seconds() < deadline) && !bench_interrupted()) {
         if (!run_round(self, self->rounds))
             return false;
         self->rounds++;
     }
     if (is_cpu(self)) { /* its clock adds work to the stream: in a run of its own */
-        if (!bench_stage_call(&self->stage, self->repeats, true, &warm))
+        if (!bench_stage_call(&self->stage, self->repeats, true, &last))
             return false;
-        self->on_device[0] = warm.device * 1e9;
+        self->on_device[0] = last.device * 1e9;
     }
     return true;
 }
@@ -194,6 +206,21 @@ static bench_row *add_row(bench_run *run, const bench_device *device, const benc
     return row;
 }
 
+bench_peak bench_peak_of(const bench_run *run, const bench_device *device, hal_dtype dtype)
+{
+    if (device->info.type != HAL_DEVICE_CPU)
+        return bench_peak_find(device->info.name, dtype);
+    return (bench_peak){run->machine.floors.fma_gflops, run->machine.floors.read_gbps};
+}
+
+bench_limit bench_job_limit(const bench_run *run, const bench_device *device, const bench_job *job)
+{
+    /* Where the roofline bends; about 50 FLOP a byte on a device whose peaks are not known. */
+    bench_peak peak = bench_peak_of(run, device, job->dtype);
+    double ridge = peak.gflops / peak.gbps;
+    return job->flops / job->bytes > (isnan(ridge) ? 50 : ridge) ? BENCH_LIMIT_FMA : BENCH_LIMIT_READ;
+}
+
 void bench_job_no_memory(bench_run *run, const bench_device *device, const bench_job *job)
 {
     bench_row_fail(run, add_row(run, device, job), "out of memory for the operands");
@@ -220,7 +247,7 @@ bench_row *bench_job_measure(bench_run *run, const bench_device *device, bench_j
         snprintf(row->note, sizeof row->note, "%.500s", self.stage.error); /* this build or device cannot do it */
     else if (good && !(worst.share <= 1))
         bench_row_fail(run, row, "wrong result: off by %.3g, %.3g times the bound", worst.error, worst.share);
-    else if (!good || !open_floor(&self) || !run_rounds(&self))
+    else if (!good || !open_floor(&self) || !choose_repeats(&self) || !run_rounds(&self))
         bench_row_fail(run, row, "%s", self.stage.error);
     else if (self.rounds == 0)
         row = (run->row_count--, NULL); /* interrupted before there was a figure */

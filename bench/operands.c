@@ -62,17 +62,18 @@ double bench_element(const void *elements, hal_dtype dtype, uint64_t index)
     }
 }
 
-double bench_store_error(hal_dtype dtype)
+double bench_store_error(hal_dtype dtype, double value)
 {
+    double size = fabs(value);
     switch (dtype) {
     case HAL_F16:
-        return 0x1p-11;
+        return fmax(size * 0x1p-11, 0x1p-25);
     case HAL_BF16:
-        return 0x1p-8;
+        return size * 0x1p-8;
     case HAL_F8E4M3:
-        return 0x1p-4;
+        return fmax(size * 0x1p-4, 0x1p-10);
     default:
-        return 0x1p-24;
+        return size * 0x1p-24;
     }
 }
 

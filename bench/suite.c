@@ -84,7 +84,9 @@ void bench_suite(bench_run *run)
         uint32_t (*steps)(const bench_options *options);
     } questions[] = {{bench_overhead, bench_overhead_steps},
                      {bench_replay, bench_replay_steps},
-                     {bench_activation, bench_activation_steps}};
+                     {bench_activation, bench_activation_steps},
+                     {bench_transpose, bench_transpose_steps},
+                     {bench_quantize, bench_quantize_steps}};
     enum { QUESTIONS = sizeof questions / sizeof questions[0], LAYER_STEPS = 3 * 2 };
     run->steps = run->device_count * LAYER_STEPS;
     for (uint32_t q = 0; q < QUESTIONS; q++)

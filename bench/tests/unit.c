@@ -74,6 +74,12 @@ static void arguments(void **state)
     assert_true(parse(&options, "activation --op gelu --rows 3 --columns 5", error, sizeof error));
     assert_true(options.command == BENCH_ACTIVATION && options.rows == 3 && options.columns == 5);
     assert_true(!options.has_dtype && !strcmp(options.op, "gelu"));
+    assert_true(parse(&options, "transpose --perm 0,2,1 --shape 8x128x64", error, sizeof error));
+    const bench_permutation *shape = &options.permutation;
+    assert_true(shape->rank == 3 && shape->dims[0] == 8 && shape->dims[1] == 128 && shape->dims[2] == 64);
+    assert_true(shape->perm[0] == 0 && shape->perm[1] == 2 && shape->perm[2] == 1);
+    assert_true(parse(&options, "transpose --shape 3x5", error, sizeof error));
+    assert_true(shape->perm[0] == 1 && shape->perm[1] == 0);
     assert_true(parse(&options, "help gemm", error, sizeof error));
     assert_true(options.command == BENCH_HELP && options.help_for == BENCH_GEMM);
     assert_true(parse(&options, "-V", error, sizeof error));
@@ -83,12 +89,29 @@ static void arguments(void **state)
 static void wrong_arguments(void **state)
 {
     (void)state;
-    static const char *const lines[][2] = {
-        {"gemn", "\"gemn\""},        {"--jsn x", "--jsn"},        {"gemm --m", "--m"},
-        {"gemm --m -1", "\"-1\""},   {"gemm --m 1e9", "\"1e9\""}, {"gemm --m 99999999999999999999", "--m"},
-        {"gemm --dtype f64", "f64"}, {"replay --n 3", "--n"},     {"overhead --rounds 2", "\"2\""},
-        {"overhead extra", "extra"}, {"gemm --rows 3", "--rows"}, {"activation --op sil", "\"sil\""},
-        {"activation --op", "--op"}, {"--op silu", "--op"},       {"activation --columns 0", "--columns"}};
+    static const char *const lines[][2] = {{"gemn", "\"gemn\""},
+                                           {"--jsn x", "--jsn"},
+                                           {"gemm --m", "--m"},
+                                           {"gemm --m -1", "\"-1\""},
+                                           {"gemm --m 1e9", "\"1e9\""},
+                                           {"gemm --m 99999999999999999999", "--m"},
+                                           {"gemm --dtype f64", "f64"},
+                                           {"replay --n 3", "--n"},
+                                           {"overhead --rounds 2", "\"2\""},
+                                           {"overhead extra", "extra"},
+                                           {"gemm --rows 3", "--rows"},
+                                           {"activation --op sil", "\"sil\""},
+                                           {"activation --op", "--op"},
+                                           {"--op silu", "--op"},
+                                           {"activation --columns 0", "--columns"},
+                                           {"transpose --shape 3x", "\"3x\""},
+                                           {"transpose --shape 3x0", "3x0"},
+                                           {"transpose --shape 1x1x1x1x1x1x1x1x1", "--shape"},
+                                           {"transpose --perm 1,0", "--perm"},
+                                           {"transpose --shape 2x3 --perm 1,1", "1,1"},
+                                           {"transpose --shape 2x3 --perm 1,2", "1,2"},
+                                           {"transpose --shape 2x3 --perm 0", "\"0\""},
+                                           {"transpose --rows 3", "--rows"}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         bench_options options;
         char error[300] = "";
@@ -214,10 +237,14 @@ static void operator_cases(void **state)
     char error[300];
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         assert_true(parse(&options, lines[i], error, sizeof error));
-        assert_int_equal(bench_activation_steps(&options), 2);
+        uint32_t (*steps)(const bench_options *options) =
+            options.command == BENCH_ACTIVATION ? bench_activation_steps : bench_quantize_steps;
+        assert_int_equal(steps(&options), 2);
     }
     assert_true(parse(&options, "activation", error, sizeof error));
     assert_int_equal(bench_activation_steps(&options), 16);
+    assert_true(parse(&options, "transpose --shape 3x5 --dtype f16", error, sizeof error));
+    assert_int_equal(bench_transpose_steps(&options), 1);
     assert_true(parse(&options, "gemm", error, sizeof error));
     uint32_t all = bench_gemm_steps(&options);
     assert_true(parse(&options, "gemm --dtype f16", error, sizeof error));
