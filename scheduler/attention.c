@@ -1,0 +1,335 @@
+/* attention.c - hal_attention: the descriptor is checked, its strides become extents, and one kernel is dispatched, or
+ * two where keys are split. */
+#include "attention.h"
+
+#include "recording.h"
+
+#include <math.h>
+
+static const char op[] = "hal_attention";
+
+static const hal_access accesses[ATTENTION_SPANS] = {
+    [ATTENTION_Q] = HAL_READ,    [ATTENTION_K] = HAL_READ,       [ATTENTION_V] = HAL_READ,
+    [ATTENTION_O] = HAL_WRITE,   [ATTENTION_MASK] = HAL_READ,    [ATTENTION_CU_Q] = HAL_READ,
+    [ATTENTION_CU_K] = HAL_READ, [ATTENTION_LENGTHS] = HAL_READ, [ATTENTION_PAGES] = HAL_READ,
+    [ATTENTION_LSE] = HAL_WRITE, [ATTENTION_PARTS] = HAL_WRITE};
+static const hal_access combine_accesses[ATTENTION_SPANS] = {
+    [ATTENTION_Q] = HAL_READ,    [ATTENTION_K] = HAL_READ,       [ATTENTION_V] = HAL_READ,
+    [ATTENTION_O] = HAL_WRITE,   [ATTENTION_MASK] = HAL_READ,    [ATTENTION_CU_Q] = HAL_READ,
+    [ATTENTION_CU_K] = HAL_READ, [ATTENTION_LENGTHS] = HAL_READ, [ATTENTION_PAGES] = HAL_READ,
+    [ATTENTION_LSE] = HAL_WRITE, [ATTENTION_PARTS] = HAL_READ};
+
+static bool given(const hal_span *span)
+{
+    return span->kind != HAL_SPAN_NONE;
+}
+
+/* `count` things `stride` elements apart: adds the distance to the last to *extent; false where that passes 2^62. */
+static bool reach(uint64_t *extent, uint64_t count, uint64_t stride)
+{
+    uint64_t product;
+    return !__builtin_mul_overflow(count - 1, stride, &product) && !__builtin_add_overflow(*extent, product, extent) &&
+           *extent <= INT64_MAX / 2;
+}
+
+/* A tensor [outer][tokens][heads][dim]: fills in its packed strides, and its extent as one row. */
+static hal_status shape(const char *name, hal_operand *o, hal_span span, hal_dtype dtype, const uint64_t counts[3],
+                        uint64_t dim, uint64_t *strides[3])
+{
+    uint64_t extent = dim, packed = dim;
+    for (int i = 2; i >= 0; i--) {
+        if (*strides[i] == 0 && __builtin_mul_overflow(packed, i == 2 ? 1 : counts[i + 1], strides[i])) {
+            *strides[i] = UINT64_MAX;
+        }
+        packed = *strides[i];
+    }
+    const bool empty = !counts[0] || !counts[1] || !counts[2];
+    for (int i = 0; i < 3 && !empty; i++) {
+        if (!reach(&extent, counts[i], *strides[i])) {
+            return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: the strides of %s pass 2^62 elements", op, name);
+        }
+    }
+    *o = (hal_operand){name, !empty, span, dtype, 1, extent, 0, 1, 0, 0, 0};
+    return HAL_OK;
+}
+
+static hal_status shape_tensors(attention_problem *p)
+{
+    hal_attention_desc *d = &p->desc;
+    hal_operand *o = p->operands;
+    const bool cu_q = given(&d->cu_q), cu_k = given(&d->cu_k), paged = d->page_size != 0;
+    const uint64_t q_counts[] = {cu_q ? 1 : d->batch, cu_q ? d->q_tokens : d->q_length, d->q_heads};
+    uint64_t k_counts[] = {cu_k    ? 1
+                           : paged ? d->pages
+                                   : d->batch,
+                           cu_k    ? d->kv_tokens
+                           : paged ? d->page_size
+                                   : d->kv_length,
+                           d->kv_heads};
+    if (d->kv_length == 0) {
+        k_counts[1] = 0;
+    }
+    hal_status status = shape("q", &o[ATTENTION_Q], d->q, d->dtype, q_counts, d->head_dim,
+                              (uint64_t *[]){&d->q_batch, &d->q_token, &d->q_head});
+    if (status == HAL_OK) {
+        status = shape("k", &o[ATTENTION_K], d->k, d->dtype, k_counts, d->head_dim,
+                       (uint64_t *[]){&d->k_batch, &d->k_token, &d->k_head});
+    }
+    if (status == HAL_OK) {
+        status = shape("v", &o[ATTENTION_V], d->v, d->dtype, k_counts, d->value_dim,
+                       (uint64_t *[]){&d->v_batch, &d->v_token, &d->v_head});
+    }
+    if (status == HAL_OK) {
+        status = shape("o", &o[ATTENTION_O], d->o, d->dtype_o, q_counts, d->value_dim,
+                       (uint64_t *[]){&d->o_batch, &d->o_token, &d->o_head});
+    }
+    p->tokens = q_counts[0] * q_counts[1];
+    if (status == HAL_OK &&
+        ((q_counts[1] > 1 && d->o_token < d->value_dim) || (q_counts[2] > 1 && d->o_head < d->value_dim) ||
+         (q_counts[0] > 1 && d->o_batch < d->value_dim))) {
+        status =
+            hal_fail(HAL_ERROR_OVERLAP, "%s: a stride of o is below value_dim, %u: rows overlap", op, d->value_dim);
+    }
+    return status;
+}
+
+static hal_operand vector(const char *name, bool present, hal_span span, hal_dtype dtype, uint64_t elements)
+{
+    return (hal_operand){name, present, span, dtype, 1, elements, 0, 1, 0, 0, 0};
+}
+
+/* Mask, lengths, pages and lse. int32 counts as a dtype of its size. */
+static hal_status shape_others(attention_problem *p)
+{
+    hal_attention_desc *d = &p->desc;
+    hal_operand *o = p->operands;
+    const bool masked = given(&d->mask) && d->kv_length > 0;
+    d->mask_row = d->mask_row ? d->mask_row : d->kv_length;
+    uint64_t mask = d->kv_length, pages = 0;
+    if (masked && (!reach(&mask, d->q_length, d->mask_row) || !reach(&mask, d->q_heads, d->mask_head) ||
+                   !reach(&mask, d->batch, d->mask_batch))) {
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: the strides of mask pass 2^62 elements", op);
+    }
+    if (d->page_size && __builtin_mul_overflow(d->batch, d->page_columns, &pages)) {
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: batch x page_columns passes 2^64", op);
+    }
+    const bool bytes = d->mask_kind == HAL_MASK_BOOL;
+    o[ATTENTION_MASK] = vector("mask", masked, d->mask, bytes ? HAL_F8E4M3 : d->dtype_mask, mask);
+    o[ATTENTION_CU_Q] = vector("cu_q", given(&d->cu_q), d->cu_q, HAL_F32, d->batch + 1);
+    o[ATTENTION_CU_K] = vector("cu_k", given(&d->cu_k), d->cu_k, HAL_F32, d->batch + 1);
+    o[ATTENTION_LENGTHS] = vector("kv_lengths", given(&d->kv_lengths), d->kv_lengths, HAL_F32, d->batch);
+    o[ATTENTION_PAGES] = vector("page_table", pages > 0, d->page_table, HAL_F32, pages);
+    o[ATTENTION_LSE] = vector("lse", given(&d->lse), d->lse, HAL_F32, p->tokens * d->q_heads);
+    return HAL_OK;
+}
+
+static hal_status check_numbers(const hal_attention_desc *d)
+{
+    const uint64_t dimensions[] = {d->batch, d->q_length, d->kv_length, d->page_columns, d->page_size};
+    if (!d->q_heads || !d->kv_heads || d->q_heads % d->kv_heads) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
+                        "%s: q_heads is %u, kv_heads %u; the first is a multiple of the second", op, d->q_heads,
+                        d->kv_heads);
+    }
+    if (d->head_dim - 1 >= 256 || d->value_dim - 1 >= 256) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: head_dim is %u, value_dim %u; use 1 to 256", op, d->head_dim,
+                        d->value_dim);
+    }
+    if ((unsigned)d->causal > HAL_CAUSAL_TOP_LEFT || (unsigned)d->mode > HAL_MODE_STRICT ||
+        (unsigned)d->mask_kind > HAL_MASK_BOOL || !(d->softcap >= 0.0f) || isinf(d->softcap) || !isfinite(d->scale)) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
+                        "%s: causal is %d, mode %d, mask_kind %d, softcap %g, scale %g; use values of their types, a "
+                        "finite scale and a softcap of 0 or more",
+                        op, (int)d->causal, (int)d->mode, (int)d->mask_kind, (double)d->softcap, (double)d->scale);
+    }
+    if (d->splits > 1 && d->mode != HAL_MODE_FAST) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: splits is %u; only HAL_MODE_FAST splits keys", op, d->splits);
+    }
+    return hal_operand_dimensions(op, "batch, q_length, kv_length, page_columns, page_size", dimensions, 5);
+}
+
+static hal_status check_combination(const hal_attention_desc *d)
+{
+    const bool cu_q = given(&d->cu_q);
+    if (given(&d->mask) && cu_q) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: mask does not go together with cu_q", op);
+    }
+    if (d->page_size && (!given(&d->kv_lengths) || given(&d->cu_k))) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: with pages give kv_lengths, and not cu_k", op);
+    }
+    if (d->page_size && d->kv_length > d->page_columns * d->page_size) {
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: kv_length is %llu; %llu pages of %u have fewer", op,
+                        (unsigned long long)d->kv_length, (unsigned long long)d->page_columns, d->page_size);
+    }
+    if (d->q_length * d->q_heads / d->kv_heads > HAL_MAX_DIMENSION || d->batch * d->q_length > HAL_MAX_DIMENSION ||
+        d->q_tokens > HAL_MAX_DIMENSION || d->kv_tokens > HAL_MAX_DIMENSION) {
+        return hal_fail(HAL_ERROR_LIMIT,
+                        "%s: tokens in all, and queries x heads of one head of keys, must be below 2^31", op);
+    }
+    return HAL_OK;
+}
+
+/* Checks all but the workspace. *empty: there is nothing to do. */
+static hal_status resolve(const hal_attention_desc *told, bool spans, attention_problem *p, bool *empty)
+{
+    hal_attention_desc *d = &p->desc;
+    memset(p, 0, sizeof *p);
+    *empty = false;
+    hal_status status = hal_operator_desc(op, told, d, sizeof *d, "hal_attention_desc");
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &d->dtype, HAL_F32, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_o", &d->dtype_o, d->dtype, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_mask", &d->dtype_mask, HAL_F32, false) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    d->value_dim = d->value_dim ? d->value_dim : d->head_dim;
+    status = check_numbers(d);
+    status = status == HAL_OK ? check_combination(d) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    *empty = d->batch == 0 || d->q_length == 0 || (given(&d->cu_q) && d->q_tokens == 0);
+    if (*empty) {
+        return HAL_OK;
+    }
+    d->scale = d->scale == 0.0f ? 1.0f / sqrtf((float)d->head_dim) : d->scale;
+    p->rows = (uint32_t)(d->q_length * (d->q_heads / d->kv_heads));
+    status = shape_tensors(p);
+    status = status == HAL_OK ? shape_others(p) : status;
+    for (uint32_t i = 0; status == HAL_OK && i < ATTENTION_PARTS; i++) {
+        status = hal_operand_resolve(op, &p->operands[i], spans);
+    }
+    return status;
+}
+
+static uint32_t options(const attention_problem *p)
+{
+    const hal_operand *o = p->operands;
+    return (p->desc.causal == HAL_CAUSAL_BOTTOM_RIGHT ? ATTENTION_BOTTOM_RIGHT : 0u) |
+           (p->desc.causal == HAL_CAUSAL_TOP_LEFT ? ATTENTION_TOP_LEFT : 0u) |
+           (o[ATTENTION_CU_Q].present ? ATTENTION_HAS_CU_Q : 0u) |
+           (o[ATTENTION_CU_K].present ? ATTENTION_HAS_CU_K : 0u) |
+           (o[ATTENTION_LENGTHS].present ? ATTENTION_HAS_LENGTHS : 0u) |
+           (p->desc.page_size ? ATTENTION_HAS_PAGES : 0u) | (o[ATTENTION_LSE].present ? ATTENTION_HAS_LSE : 0u);
+}
+
+static hal_attention_args arguments(const attention_problem *p, const attention_plan *plan)
+{
+    const hal_attention_desc *d = &p->desc;
+    const uint32_t mask = p->operands[ATTENTION_MASK].present ? (uint32_t)p->operands[ATTENTION_MASK].dtype : 0u;
+    hal_attention_args args = {.flags = ROW_FLAGS((uint32_t)d->dtype, (uint32_t)d->dtype_o, mask, 0u,
+                                                  (uint32_t)(d->mode == HAL_MODE_STRICT), options(p)),
+                               .q_heads = d->q_heads,
+                               .kv_heads = d->kv_heads,
+                               .head_dim = d->head_dim,
+                               .value_dim = d->value_dim,
+                               .q_length = (uint32_t)d->q_length,
+                               .kv_length = (uint32_t)d->kv_length,
+                               .page_size = d->page_size,
+                               .page_columns = (uint32_t)d->page_columns,
+                               .batch = (uint32_t)d->batch,
+                               .splits = plan->splits,
+                               .part = plan->part,
+                               .scale = d->scale,
+                               .softcap = d->softcap};
+    hal_set64(args.q_batch, d->q_batch), hal_set64(args.q_token, d->q_token), hal_set64(args.q_head, d->q_head);
+    hal_set64(args.k_batch, d->k_batch), hal_set64(args.k_token, d->k_token), hal_set64(args.k_head, d->k_head);
+    hal_set64(args.v_batch, d->v_batch), hal_set64(args.v_token, d->v_token), hal_set64(args.v_head, d->v_head);
+    hal_set64(args.o_batch, d->o_batch), hal_set64(args.o_token, d->o_token), hal_set64(args.o_head, d->o_head);
+    hal_set64(args.mask_batch, d->mask_batch), hal_set64(args.mask_head, d->mask_head);
+    hal_set64(args.mask_row, d->mask_row);
+    return args;
+}
+
+/* Outputs share memory with nothing else. */
+static hal_status check_outputs(const attention_problem *p)
+{
+    static const uint32_t outputs[] = {ATTENTION_O, ATTENTION_LSE, ATTENTION_PARTS};
+    hal_status status = HAL_OK;
+    for (size_t i = 0; status == HAL_OK && i < sizeof outputs / sizeof outputs[0]; i++) {
+        status = hal_operand_check_output(op, p->operands, ATTENTION_SPANS, outputs[i], 0);
+    }
+    return status;
+}
+
+static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without)
+{
+    attention_problem p;
+    attention_plan plan;
+    bool empty;
+    hal_status status = resolve(desc, true, &p, &empty);
+    if (status != HAL_OK || empty) {
+        return status;
+    }
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    status = hal_attention_plan(info, &p, given(&p.desc.workspace), without, &plan);
+    if (status != HAL_OK) {
+        return status;
+    }
+    hal_operand *parts = &p.operands[ATTENTION_PARTS];
+    *parts =
+        vector("workspace", plan.splits > 1, p.desc.workspace, HAL_F32, hal_attention_part_elements(&p, plan.splits));
+    status = hal_operand_resolve(op, parts, true);
+    status = status == HAL_OK ? check_outputs(&p) : status;
+    if (status != HAL_OK) {
+        return status;
+    }
+    const hal_attention_args args = arguments(&p, &plan);
+    status = hal_operator_dispatch(list, op, &plan.launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
+    if (status == HAL_OK && plan.splits > 1) {
+        hal_operator_launch launch;
+        hal_attention_plan_combine(info, &p, &launch);
+        status =
+            hal_operator_dispatch(list, op, &launch, p.operands, combine_accesses, ATTENTION_SPANS, ATTENTION_O, &args);
+    }
+    return status;
+}
+
+hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without)
+{
+    hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_attention: list");
+    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without)) : status;
+}
+
+hal_status hal_attention(hal_cmdlist *list, const hal_attention_desc *desc)
+{
+    return hal_attention_without(list, desc, 0);
+}
+
+hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc *desc, uint64_t *size)
+{
+    attention_problem p;
+    attention_plan plan;
+    bool empty;
+    if (!size) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_attention_workspace: size is NULL; pass a uint64_t");
+    }
+    *size = 0;
+    hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_attention_workspace: device");
+    if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty ||
+        (status = hal_attention_plan(hal_device_get_info(device), &p, true, 0, &plan)) != HAL_OK) {
+        return status;
+    }
+    *size = plan.splits > 1 ? hal_attention_part_elements(&p, plan.splits) * sizeof(float) : 0;
+    return HAL_OK;
+}
+
+hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *desc)
+{
+    attention_problem p;
+    attention_plan plan;
+    bool empty;
+    hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_attention_prepare: device");
+    if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty) {
+        return status;
+    }
+    const hal_device_info *info = hal_device_get_info(device);
+    status = hal_attention_plan(info, &p, given(&p.desc.workspace), 0, &plan);
+    status = status == HAL_OK ? hal_operator_prepare(device, op, &plan.launch, accesses, ATTENTION_SPANS) : status;
+    if (status == HAL_OK && plan.splits > 1) {
+        hal_operator_launch launch;
+        hal_attention_plan_combine(info, &p, &launch);
+        status = hal_operator_prepare(device, op, &launch, combine_accesses, ATTENTION_SPANS);
+    }
+    return status;
+}

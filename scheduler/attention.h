@@ -1,0 +1,37 @@
+/* attention.h - between attention.c, which checks a descriptor, and attention_plan.c, which chooses kernels. */
+#ifndef HAL_ATTENTION_H
+#define HAL_ATTENTION_H
+
+#include "kernel_attention.h"
+#include "operand.h"
+
+/* A checked descriptor: defaults filled in, operands resolved. */
+typedef struct attention_problem {
+    hal_attention_desc desc;
+    hal_operand operands[ATTENTION_SPANS];
+    uint64_t tokens; /* of all sequences' queries */
+    uint32_t rows;   /* of the longest sequence and one head of keys: q_length * q_heads / kv_heads */
+} attention_problem;
+
+/* Kernels that a test can do without: */
+typedef enum attention_kernel {
+    ATTENTION_KERNEL_TASK = 1, /* one core's task, or subgroup, a tile */
+    ATTENTION_KERNEL_MMA = 2   /* matrix units */
+} attention_kernel;
+
+typedef struct attention_plan {
+    hal_operator_launch launch;
+    uint32_t splits, part; /* part: blocks of ATTENTION_KEYS keys of a split */
+} attention_plan;
+
+/* Which kernel, in which tiles, and in how many splits: the latter only if `may_split`. */
+hal_status hal_attention_plan(const hal_device_info *info, const attention_problem *p, bool may_split, uint32_t without,
+                              attention_plan *plan);
+/* The kernel that puts splits together. */
+void hal_attention_plan_combine(const hal_device_info *info, const attention_problem *p, hal_operator_launch *launch);
+uint64_t hal_attention_part_elements(const attention_problem *p, uint32_t splits);
+
+/* hal_attention without some kernels (bits of attention_kernel). */
+hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without);
+
+#endif

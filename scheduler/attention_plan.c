@@ -1,0 +1,197 @@
+/* attention_plan.c - which kernel, in which tiles, and how many splits. Decided by what the device is and can do and by
+ * the shape, never by a driver's name. Kernels:
+ *   attention          8 neighbours a row, tiles in shared memory: any device
+ *   attention_task     one core's task a tile: CPU devices
+ *   attention_combine  puts splits together */
+#include "attention.h"
+
+#include "core.h"
+
+static const char *const names[] = {"DTYPE", "STRICT", "THREADS", "HEAD_ROOM", "VALUE_ROOM"};
+#define CONSTANTS 5
+#define LANES     8u
+
+/* Few sizes of what kernels keep, so that there are few kernels. */
+static uint32_t room(uint32_t dim)
+{
+    return dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
+}
+
+static void constants_of(const attention_problem *p, uint32_t threads, uint32_t constants[CONSTANTS])
+{
+    const uint32_t values[CONSTANTS] = {(uint32_t)p->desc.dtype, p->desc.mode == HAL_MODE_STRICT, threads,
+                                        room(p->desc.head_dim), room(p->desc.value_dim)};
+    memcpy(constants, values, sizeof values);
+}
+
+/* Blocks of keys of the longest sequence. */
+static uint32_t blocks_of(const attention_problem *p)
+{
+    const uint64_t blocks = hal_groups(p->desc.kv_length, ATTENTION_KEYS);
+    return blocks ? (uint32_t)blocks : 1;
+}
+
+static uint32_t fewest(uint64_t x, uint64_t y)
+{
+    return (uint32_t)(x < y ? x : y);
+}
+
+/* Splits that keep every unit busy, each of some blocks, so that its start and its combination cost little. */
+static uint32_t choose_splits(const hal_device_info *info, const attention_problem *p, bool may_split, uint64_t groups)
+{
+    const uint32_t blocks = blocks_of(p), most = blocks / 4 ? blocks / 4 : 1;
+    if (!may_split || p->desc.mode != HAL_MODE_FAST) {
+        return 1;
+    }
+    if (p->desc.splits) {
+        return fewest(p->desc.splits, blocks);
+    }
+    const uint64_t wanted = 2 * (uint64_t)info->compute_units;
+    return groups >= wanted ? 1 : fewest(hal_groups(wanted, groups), fewest(most, 64));
+}
+
+/* A split has `part` blocks; there may be empty ones behind the last key of a short sequence. */
+static void split(attention_plan *plan, const attention_problem *p, uint32_t splits)
+{
+    plan->part = (uint32_t)hal_groups(blocks_of(p), splits);
+    plan->splits = (uint32_t)hal_groups(blocks_of(p), plan->part);
+}
+
+/* Work-items of the kernel for any device, or 0 where it does not fit. */
+static uint32_t group_threads(const hal_device_info *info)
+{
+    for (uint32_t threads = 128; threads >= 32; threads /= 2) {
+        const uint32_t rows = threads / LANES, floats = rows * 32 + ATTENTION_KEYS * 33 + rows * ATTENTION_KEYS;
+        if (threads <= info->max_group_size && threads <= info->max_group_dim[0] &&
+            floats * sizeof(float) <= info->max_shared_memory) {
+            return threads;
+        }
+    }
+    return 0;
+}
+
+/* Groups that surely run within a second; see gemm_plan.c for the rates. */
+static uint64_t second_of_groups(const hal_device_info *info, const attention_problem *p, const attention_plan *plan,
+                                 uint32_t rows, double rate)
+{
+    const double keys = fewest((uint64_t)plan->part * ATTENTION_KEYS, p->desc.kv_length) + ATTENTION_KEYS;
+    const double work = keys * rows * 2.0 * (p->desc.head_dim + p->desc.value_dim + 32);
+    const double most = info->compute_units * rate / work;
+    return (uint64_t)(most > info->compute_units ? most : info->compute_units);
+}
+
+/* Turns of an invocation's loops for one block of keys in the kernel for any device. */
+static uint64_t group_turns(const attention_problem *p, uint32_t threads)
+{
+    const uint64_t load = ATTENTION_KEYS * 32 / threads + 1, chunks_k = hal_groups(p->desc.head_dim, 32),
+                   chunks_v = hal_groups(p->desc.value_dim, 32);
+    return 96 + chunks_k * (load + 40) + chunks_v * (load + ATTENTION_KEYS + 1);
+}
+
+static void start(const hal_device_info *info, const attention_problem *p, attention_plan *plan, uint32_t rows,
+                  double rate)
+{
+    plan->launch.grid = HAL_GRID3(hal_groups(p->rows, rows), p->desc.kv_heads, p->desc.batch * plan->splits);
+    plan->launch.most_groups = second_of_groups(info, p, plan, rows, rate);
+}
+
+static hal_status plan_group(const hal_device_info *info, const attention_problem *p, bool may_split,
+                             attention_plan *plan)
+{
+    const uint32_t threads = group_threads(info), rows = threads / LANES;
+    if (!threads) {
+        return hal_fail(HAL_ERROR_LIMIT,
+                        "hal_attention: the device allows groups of %u with %u bytes of shared memory; 32 and 9984 are "
+                        "needed",
+                        info->max_group_size, info->max_shared_memory);
+    }
+    const uint64_t tiles = hal_groups(p->rows, rows), turns = group_turns(p, threads) + 1;
+    uint32_t splits = choose_splits(info, p, may_split, tiles * p->desc.kv_heads * p->desc.batch);
+    split(plan, p, splits);
+    if (info->max_loop_iterations && (plan->part * turns + 512 > info->max_loop_iterations)) {
+        if (!may_split || p->desc.mode != HAL_MODE_FAST) {
+            return hal_fail(
+                HAL_ERROR_LIMIT,
+                "hal_attention: kv_length is %llu; loops of this device end after %u turns; give a workspace",
+                (unsigned long long)p->desc.kv_length, info->max_loop_iterations);
+        }
+        split(plan, p, (uint32_t)hal_groups(blocks_of(p), (info->max_loop_iterations - 512) / turns));
+    }
+    uint32_t constants[CONSTANTS];
+    constants_of(p, threads, constants);
+    constants[3] = 0; /* it goes through head_dim in pieces */
+    hal_operator_launch_start(&plan->launch, "attention", constants, names, CONSTANTS, sizeof(hal_attention_args));
+    plan->launch.spec.group[0] = threads;
+    start(info, p, plan, rows, info->type == HAL_DEVICE_CPU ? 0.1e9 : info->type == HAL_DEVICE_DISCRETE ? 20e9 : 2e9);
+    return HAL_OK;
+}
+
+/* One core's task in OpenCL C. Everything waits in local memory, which is to stay in the core's cache. More rows to a
+ * tile mean that keys are transposed less often. */
+static bool plan_task(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
+{
+    static const char *const task_names[] = {"DTYPE", "STRICT", "ROWS", "HEAD_ROOM", "VALUE_ROOM"};
+    static const uint32_t sizes[] = {48, 24, 12, 6};
+    const uint32_t dims = room(p->desc.head_dim) + room(p->desc.value_dim);
+    uint32_t rows = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const uint32_t floats = sizes[i] * (dims + ATTENTION_KEYS + 9) + ATTENTION_KEYS * dims;
+        const bool smaller_covers = i + 1 < sizeof sizes / sizeof sizes[0] && sizes[i + 1] >= p->rows;
+        if (floats * sizeof(float) > info->max_shared_memory || smaller_covers) {
+            continue;
+        }
+        rows = sizes[i];
+        if (hal_groups(p->rows, rows) * p->desc.kv_heads * p->desc.batch >= 4 * (uint64_t)info->compute_units) {
+            break;
+        }
+    }
+    if (!rows) {
+        return false;
+    }
+    const uint64_t groups = hal_groups(p->rows, rows) * p->desc.kv_heads * p->desc.batch;
+    split(plan, p, choose_splits(info, p, may_split, groups));
+    uint32_t constants[CONSTANTS];
+    constants_of(p, rows, constants);
+    hal_operator_launch_start(&plan->launch, "attention_task", constants, task_names, CONSTANTS,
+                              sizeof(hal_attention_args));
+    start(info, p, plan, rows, 4e9);
+    return true;
+}
+
+static hal_status choose(const hal_device_info *info, const attention_problem *p, bool may_split, uint32_t without,
+                         attention_plan *plan)
+{
+    if (info->type == HAL_DEVICE_CPU && !(without & ATTENTION_KERNEL_TASK)) {
+        if (!info->max_view_elements && plan_task(info, p, may_split, plan)) {
+            return HAL_OK;
+        }
+    }
+    return plan_group(info, p, may_split, plan);
+}
+
+hal_status hal_attention_plan(const hal_device_info *info, const attention_problem *p, bool may_split, uint32_t without,
+                              attention_plan *plan)
+{
+    memset(plan, 0, sizeof *plan);
+    hal_status status = choose(info, p, may_split, without, plan);
+    if (status == HAL_OK && p->desc.batch * plan->splits > HAL_MAX_DIMENSION) {
+        status = hal_fail(HAL_ERROR_LIMIT, "hal_attention: batch x splits must be below 2^31");
+    }
+    return status;
+}
+
+void hal_attention_plan_combine(const hal_device_info *info, const attention_problem *p, hal_operator_launch *launch)
+{
+    uint32_t constants[CONSTANTS];
+    const uint32_t row_threads = hal_row_threads(info), threads = row_threads < 128 ? row_threads : 128;
+    constants_of(p, threads, constants);
+    constants[0] = constants[3] = constants[4] = 0; /* parts are FP32; all dimensions are arguments */
+    hal_operator_launch_start(launch, "attention_combine", constants, names, CONSTANTS, sizeof(hal_attention_args));
+    launch->spec.group[0] = threads;
+    launch->grid = HAL_GRID3(p->desc.q_heads, p->tokens, 1);
+}
+
+uint64_t hal_attention_part_elements(const attention_problem *p, uint32_t splits)
+{
+    return p->tokens * p->desc.q_heads * splits * (p->desc.value_dim + 2);
+}
