@@ -1,0 +1,186 @@
+/* rmsnorm_task.cl - RMSNorm for CPU devices: one work-item takes group_rows rows, or a part of a row, eight columns at
+ * a time. Constants as in rmsnorm.cl. */
+#include "task.clh"
+
+#define QUANTISED (DTYPE_Y == HAL_KERNEL_F8E4M3)
+
+typedef struct row_in {
+    global const uchar *x, *weight, *residual;
+    global uchar *sum;
+    ulong x_at, r_at, s_at;
+    uint columns; /* end of what is looked at */
+} row_in;
+
+/* Eight of x, or of x + residual, rounded as if it had been stored; zero beyond the end. */
+float8 values(const row_in *in, uint c)
+{
+    const uint count = min(in->columns - c, 8u);
+    const float8 x = flush_if8(STRICT, load_part8(in->x, DTYPE_X, in->x_at + c, count, 0.0f));
+    if (!(WHAT & RMSNORM_RESIDUAL))
+        return x;
+    const float8 r = flush_if8(STRICT, load_part8(in->residual, DTYPE_X, in->r_at + c, count, 0.0f));
+    return flush_if8(STRICT, round_to8(DTYPE_X, flush_if8(STRICT, x + r)));
+}
+
+/* The same for the first time: the sum is written. */
+float8 first_values(const row_in *in, uint c)
+{
+    const float8 v = values(in, c);
+    if (WHAT & RMSNORM_SUM)
+        store_part8(in->sum, DTYPE_X, in->s_at + c, min(in->columns - c, 8u), v);
+    return v;
+}
+
+/* And for the next times. */
+float8 values_again(const row_in *in, uint c)
+{
+    if (!(WHAT & RMSNORM_SUM))
+        return values(in, c);
+    return flush_if8(STRICT, load_part8(in->sum, DTYPE_X, in->s_at + c, min(in->columns - c, 8u), 0.0f));
+}
+
+/* Strict: a square that would be subnormal is zero. */
+float8 squares(float8 v)
+{
+    return STRICT ? (fabs(v) < 0x1p-63f ? 0.0f : v * v) : v * v;
+}
+
+float inverse_root(float sum, const hal_rmsnorm_args *args)
+{
+    return hm_rsqrt(hm_mul(sum, args->inverse) + args->eps);
+}
+
+float8 product(float8 a, float8 b)
+{
+    return STRICT ? hm_mul8(a, b) : a * b;
+}
+
+/* Eight of the normalised row. */
+float8 normalised(const row_in *in, uint c, float root)
+{
+    float8 v = product(values_again(in, c), root);
+    if (DTYPE_WEIGHT)
+        v = product(v, flush_if8(STRICT, load_part8(in->weight, DTYPE_WEIGHT, c, min(in->columns - c, 8u), 0.0f)));
+    return QUANTISED ? round_to8(BETWEEN, v) : v;
+}
+
+/* Partial sums `begin` to `begin` + `count` - 1. */
+void sums_of_row(const row_in *in, uint begin, uint count, local float8 *sums)
+{
+    for (uint c0 = begin; c0 < in->columns; c0 += ROW_SUMS) {
+        const uint end = min(c0 + count, in->columns);
+        for (uint c = c0; c < end; c += 8)
+            sums[c / 8 % (ROW_SUMS / 8)] += squares(first_values(in, c));
+    }
+}
+
+float greatest_of(const row_in *in, uint begin, float root)
+{
+    float8 most = 0.0f;
+    for (uint c = begin; c < in->columns; c += 8) {
+        const float8 v = fabs(normalised(in, c, root));
+        most = v > most ? v : most;
+    }
+    return max8(most);
+}
+
+void write(const row_in *in, uint begin, float root, float scale, global uchar *y, ulong y_at)
+{
+    for (uint c = begin; c < in->columns; c += 8) {
+        const uint count = min(in->columns - c, 8u);
+        const float8 v = normalised(in, c, root);
+        if (QUANTISED) {
+            const uchar8 codes = convert_uchar8(hm_quantize8(v, scale));
+            if (count == 8)
+                vstore8(codes, 0, y + y_at + c);
+            else
+                for (uint i = 0; i < count; i++)
+                    y[y_at + c + i] = ((const uchar *)&codes)[i];
+        } else if (count == 8) {
+            stream_elements8(y, DTYPE_Y, y_at + c, v);
+        } else {
+            store_part8(y, DTYPE_Y, y_at + c, count, v);
+        }
+    }
+}
+
+/* Its scale, if it is quantised. */
+float row(const row_in *in, const hal_rmsnorm_args *args, global uchar *y, ulong y_at, local float8 *sums)
+{
+    clear_sums(sums, in->columns);
+    sums_of_row(in, 0, ROW_SUMS, sums);
+    const float root = inverse_root(fold_sums(sums, in->columns), args);
+    const float scale = QUANTISED ? hm_row_scale(greatest_of(in, 0, root)) : 1.0f;
+    write(in, 0, root, scale, y, y_at);
+    return scale;
+}
+
+void sums_of_part(const row_in *in, const hal_rmsnorm_args *args, uint part, global float *parts, local float8 *sums)
+{
+    const uint count = ROW_SUMS / args->parts, begin = part * count;
+    clear_sums(sums, ROW_SUMS);
+    sums_of_row(in, begin, count, sums);
+    for (uint i = begin; i < begin + count; i += 8)
+        vstore8(sums[i / 8], i / 8, parts);
+}
+
+void part_of_row(row_in *in, const hal_rmsnorm_args *args, uint part, global float *parts, global float *scale_of_row,
+                 global uchar *y, ulong y_at, local float8 *sums)
+{
+    for (uint i = 0; i < ROW_SUMS / 8; i++)
+        sums[i] = vload8(i, parts);
+    const float root = inverse_root(fold_sums(sums, ROW_SUMS), args);
+    const uint begin = min(part * args->part_columns, args->columns);
+    in->columns = min(begin + args->part_columns, args->columns);
+    if (PHASE == RMSNORM_AMAX) {
+        parts[ROW_SUMS + part] = greatest_of(in, begin, root);
+        return;
+    }
+    float scale = 1.0f;
+    if (QUANTISED) {
+        float most = 0.0f;
+        for (uint i = 0; i < args->parts; i++)
+            most = parts[ROW_SUMS + i] > most ? parts[ROW_SUMS + i] : most;
+        scale = hm_row_scale(most);
+        if (part == 0)
+            *scale_of_row = scale;
+    }
+    write(in, begin, root, scale, y, y_at);
+}
+
+#ifdef HAL_KERNEL_rmsnorm_task
+__attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+rmsnorm_task(global const uchar *x_span, ulong x_offset, global const uchar *weight_span, ulong weight_offset,
+             global const uchar *residual_span, ulong residual_offset, global uchar *sum_span, ulong sum_offset,
+             global uchar *y_span, ulong y_offset, global uchar *scales_span, ulong scales_offset,
+             global uchar *parts_span, ulong parts_offset, hal_rmsnorm_args args)
+{
+    local float8 sums[ROW_SUMS / 8];
+    const uint part = get_group_id(1) + args.group_base[1];
+    const uint begin = (get_group_id(0) + args.group_base[0]) * args.group_rows;
+    const uint end = min(begin + args.group_rows, args.rows);
+    global float *scales = (global float *)(scales_span + scales_offset);
+    for (uint r = begin; r < end; r++) {
+        row_in in = {x_span + x_offset,
+                     weight_span + weight_offset,
+                     residual_span + residual_offset,
+                     sum_span + sum_offset,
+                     r * JOIN(args.ldx),
+                     r * JOIN(args.ldr),
+                     r * JOIN(args.lds),
+                     args.columns};
+        global float *parts = (global float *)(parts_span + parts_offset) + (ulong)r * RMSNORM_ROW;
+        global uchar *y = y_span + y_offset;
+        const ulong y_at = r * JOIN(args.ldy);
+        if (PHASE == RMSNORM_SUMS) {
+            sums_of_part(&in, &args, part, parts, sums);
+        } else if (PHASE != RMSNORM_WHOLE) {
+            part_of_row(&in, &args, part, parts, scales + r, y, y_at, sums);
+        } else {
+            const float scale = row(&in, &args, y, y_at, sums);
+            if (QUANTISED)
+                scales[r] = scale;
+        }
+    }
+}
+#endif

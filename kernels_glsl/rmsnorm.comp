@@ -1,0 +1,270 @@
+/* rmsnorm.comp - y = x / sqrt(mean(x^2) + eps) * weight, in groups of THREADS invocations a row and ROWS rows. Constants:
+ * DTYPE_X DTYPE_WEIGHT (0: none) DTYPE_Y BETWEEN WHAT KEEP PHASE STRICT, as flags say, THREADS and ROWS. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "rows.glsl"
+
+layout(local_size_x_id = 100, local_size_y_id = 101, local_size_z_id = 102) in;
+layout(constant_id = 0) const uint DTYPE_X = 1;
+layout(constant_id = 1) const uint DTYPE_WEIGHT = 0;
+layout(constant_id = 2) const uint DTYPE_Y = 1;
+layout(constant_id = 3) const uint BETWEEN = 1;
+layout(constant_id = 4) const uint WHAT = 0;
+layout(constant_id = 5) const uint KEEP = 1;
+layout(constant_id = 6) const uint PHASE = 0;
+layout(constant_id = 7) const uint STRICT = 0;
+layout(constant_id = 8) const uint THREADS = 256;
+layout(constant_id = 9) const uint ROWS = 1;
+#include "reduce.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
+    uint64_t span[7]; /* x, weight, residual, sum, y, scales, parts */
+#include "kernel_args_rmsnorm.inc"
+};
+layout(push_constant) uniform push_block {
+    block args;
+};
+
+const bool strict = STRICT != 0u, quantised = DTYPE_Y == HAL_KERNEL_F8E4M3;
+const bool has_residual = (WHAT & RMSNORM_RESIDUAL) != 0u, has_sum = (WHAT & RMSNORM_SUM) != 0u;
+
+struct row_in {
+    uint64_t x, weight, residual, sum;
+    uint64_t x_at, r_at, s_at;
+    uint columns; /* end of what is looked at */
+};
+
+/* Four of x, or of x + residual, rounded as if it had been stored; zero beyond the end. */
+vec4 values(row_in row, uint c)
+{
+    precise vec4 v = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        if (c + i < row.columns) {
+            v[i] = flush_if(strict, load_element(row.x, DTYPE_X, row.x_at + c + i));
+            if (has_residual) {
+                const float r = flush_if(strict, load_element(row.residual, DTYPE_X, row.r_at + c + i));
+                v[i] = flush_if(strict, round_to(DTYPE_X, flush_if(strict, HM_ADD(v[i], r))));
+            }
+        }
+    }
+    return v;
+}
+
+/* The same for the first time: the sum is written. */
+vec4 first_values(row_in row, uint c, bool there)
+{
+    const vec4 v = values(row, c);
+    if (there && has_sum)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            if (c + i < row.columns)
+                store_element(row.sum, DTYPE_X, row.s_at + c + i, v[i]);
+    return v;
+}
+
+/* And for the next times. */
+vec4 values_again(row_in row, uint c)
+{
+    if (!has_sum)
+        return values(row, c);
+    vec4 v = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        if (c + i < row.columns)
+            v[i] = flush_if(strict, load_element(row.sum, DTYPE_X, row.s_at + c + i));
+    return v;
+}
+
+/* Strict: a square that would be subnormal is zero. */
+vec4 squares(vec4 v)
+{
+    precise vec4 s = v * v;
+    if (strict)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            s[i] = hm_abs(v[i]) < 1.0842021724855044e-19 ? 0.0 : s[i]; /* 2^-63 */
+    return s;
+}
+
+float inverse_root(float sum)
+{
+    precise float mean = HM_ADD(hm_mul(sum, args.inverse), args.eps);
+    return hm_rsqrt(mean);
+}
+
+float product(float a, float b)
+{
+    precise float p = HM_MUL(a, b);
+    return strict ? hm_mul(a, b) : p;
+}
+
+/* From values to the normalised row. */
+vec4 normalised(row_in row, uint c, float root, vec4 v)
+{
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        v[i] = product(v[i], root);
+        if (DTYPE_WEIGHT != 0u && c + i < row.columns)
+            v[i] = product(v[i], flush_if(strict, load_element(row.weight, DTYPE_WEIGHT, uint64_t(c + i))));
+        if (quantised)
+            v[i] = round_to(BETWEEN, v[i]);
+    }
+    return v;
+}
+
+float greatest(vec4 v, float most)
+{
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        most = hm_abs(v[i]) > most ? hm_abs(v[i]) : most;
+    return most;
+}
+
+void store(uint64_t y, uint64_t at, uint c, uint columns, float scale, vec4 v)
+{
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        if (c + i < columns) {
+            if (quantised)
+                ref_u8(y + at + c + i).value = uint8_t(hm_quantize(v[i], scale));
+            else
+                store_element(y, DTYPE_Y, at + c + i, v[i]);
+        }
+    }
+}
+
+/* A row that stays in registers. Its scale, if it is quantised. */
+float row_kept(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
+{
+    vec4 v[KEEP != 0u ? KEEP : 1u];
+    precise vec4 sum = vec4(0.0);
+    float scale = 1.0, most = 0.0;
+    [[unroll]] for (uint k = 0; k < KEEP; k++) {
+        v[k] = first_values(row, 4 * t + 4 * THREADS * k, there);
+        sum += squares(v[k]);
+    }
+    const float root = inverse_root(group_sum(sum));
+    [[unroll]] for (uint k = 0; k < KEEP; k++) {
+        v[k] = normalised(row, 4 * t + 4 * THREADS * k, root, v[k]);
+        most = greatest(v[k], most);
+    }
+    if (quantised)
+        scale = hm_row_scale(group_max(most));
+    if (there)
+        [[unroll]] for (uint k = 0; k < KEEP; k++)
+            store(y, y_at, 4 * t + 4 * THREADS * k, row.columns, scale, v[k]);
+    return scale;
+}
+
+/* Of the invocation's own partial sums. */
+vec4 sum_of_row(row_in row, bool there, uint t)
+{
+    vec4 sum, waiting[5];
+    for (uint i = 0; i < ROW_SUMS / (4 * THREADS); i++) {
+        precise vec4 own = vec4(0.0);
+        for (uint c = 4 * t + owned_column(i); c < row.columns; c += ROW_SUMS)
+            own += squares(first_values(row, c, there));
+        sum = fold(i, own, waiting);
+    }
+    return sum;
+}
+
+float greatest_of(row_in row, uint begin, float root, uint t)
+{
+    float most = 0.0;
+    for (uint c = begin + 4 * t; c < row.columns; c += 4 * THREADS)
+        most = greatest(normalised(row, c, root, values_again(row, c)), most);
+    return most;
+}
+
+void write(row_in row, uint begin, float root, float scale, uint64_t y, uint64_t y_at, uint t)
+{
+    for (uint c = begin + 4 * t; c < row.columns; c += 4 * THREADS)
+        store(y, y_at, c, row.columns, scale, normalised(row, c, root, values_again(row, c)));
+}
+
+float row_read_again(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
+{
+    const float root = inverse_root(group_sum(sum_of_row(row, there, t)));
+    float scale = 1.0;
+    if (quantised)
+        scale = hm_row_scale(group_max(greatest_of(row, 0, root, t)));
+    if (there)
+        write(row, 0, root, scale, y, y_at, t);
+    return scale;
+}
+
+float load_part(uint64_t parts, uint i)
+{
+    return ref_f32(parts + uint64_t(i) * 4).value;
+}
+
+void store_part(uint64_t parts, uint i, float value)
+{
+    ref_f32(parts + uint64_t(i) * 4).value = value;
+}
+
+/* One part of a row's partial sums, ROW_SUMS / RMSNORM_PARTS of them: THREADS invocations fetch, as many as there are
+ * partial sums add. */
+void sums_of_part(row_in row, uint part, uint64_t sums, uint t)
+{
+    const uint width = ROW_SUMS / RMSNORM_PARTS, deep = 4 * THREADS / width;
+    const uint mine = part * width + 4 * t % width + 4 * t / width * ROW_SUMS;
+    precise float own = 0.0;
+    for (uint c = 0; c < row.columns; c += deep * ROW_SUMS) {
+        const vec4 squared = squares(first_values(row, c + mine, true));
+        barrier();
+        scratch[t] = squared;
+        barrier();
+        for (uint k = 0; t < width && k < deep; k++) {
+            const uint at = k * width + t;
+            own += scratch[at / 4][at % 4];
+        }
+    }
+    if (t < width)
+        store_part(sums, part * width + t, own);
+}
+
+/* What comes after, for a part of the columns. */
+void part_of_row(row_in row, uint part, uint64_t parts, uint64_t scale_of_row, uint64_t y, uint64_t y_at, uint t)
+{
+    vec4 sum, waiting[5];
+    for (uint i = 0; i < ROW_SUMS / (4 * THREADS); i++) {
+        const uint at = 4 * t + owned_column(i);
+        sum = fold(i, vec4(load_part(parts, at), load_part(parts, at + 1), load_part(parts, at + 2),
+                           load_part(parts, at + 3)),
+                   waiting);
+    }
+    const float root = inverse_root(group_sum(sum));
+    const uint begin = min(part * args.part_columns, args.columns);
+    row.columns = min(begin + args.part_columns, args.columns);
+    if (PHASE == RMSNORM_AMAX) {
+        const float most = group_max(greatest_of(row, begin, root, t));
+        if (t == 0)
+            store_part(parts, ROW_SUMS + part, most);
+        return;
+    }
+    float scale = 1.0;
+    if (quantised) {
+        scale = hm_row_scale(group_max(t < RMSNORM_PARTS ? load_part(parts, ROW_SUMS + t) : 0.0));
+        if (t == 0 && part == 0)
+            ref_f32(scale_of_row).value = scale;
+    }
+    write(row, begin, root, scale, y, y_at, t);
+}
+
+void main()
+{
+    const uint t = gl_LocalInvocationID.x, part = gl_WorkGroupID.y + args.group_base[1];
+    const uint asked = (gl_WorkGroupID.x + args.group_base[0]) * ROWS + gl_LocalInvocationID.y;
+    const uint r = min(asked, args.rows - 1); /* all take part in the barriers */
+    const row_in row = row_in(args.span[0], args.span[1], args.span[2], args.span[3], r * JOIN(args.ldx),
+                              r * JOIN(args.ldr), r * JOIN(args.lds), args.columns);
+    const uint64_t y = args.span[4], y_at = r * JOIN(args.ldy), scale_at = args.span[5] + uint64_t(r) * 4;
+    const uint64_t parts = args.span[6] + uint64_t(r) * (RMSNORM_ROW * 4);
+    const bool there = asked == r;
+    if (PHASE == RMSNORM_SUMS) {
+        sums_of_part(row, part, parts, t);
+    } else if (PHASE != RMSNORM_WHOLE) {
+        part_of_row(row, part, parts, scale_at, y, y_at, t);
+    } else {
+        const float scale = KEEP != 0u ? row_kept(row, y, y_at, there, t) : row_read_again(row, y, y_at, there, t);
+        if (quantised && there && t == 0)
+            ref_f32(scale_at).value = scale;
+    }
+}

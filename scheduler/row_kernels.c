@@ -1,0 +1,58 @@
+/* row_kernels.c - see row_kernels.h. */
+#include "row_kernels.h"
+
+#include "kernel_rows.h"
+#include "recording.h"
+
+enum { MOST_THREADS = ROW_SUMS / 4, FEWEST_THREADS = 8, MOST_KEPT = 8, TASK_ELEMENTS = 8192 };
+
+/* Few enough that every core gets several tasks, many enough that a task is worth it. */
+static uint32_t rows_of_task(const hal_device_info *info, uint64_t rows, uint64_t columns)
+{
+    const uint64_t fair = hal_groups(rows, 8 * (uint64_t)(info->compute_units ? info->compute_units : 1));
+    const uint64_t enough = hal_groups(TASK_ELEMENTS, columns);
+    const uint64_t chosen = fair < enough ? fair : enough;
+    return chosen ? (uint32_t)chosen : 1;
+}
+
+hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint64_t columns, unsigned forms)
+{
+    const bool cpu = info->type == HAL_DEVICE_CPU && !(forms & HAL_ROW_GROUPS);
+    hal_row_shape shape = {
+        .task = cpu && !info->max_view_elements, .threads = 1, .most_threads = 1, .rows = 1, .group_rows = 1};
+    if (shape.task) {
+        shape.group_rows = rows_of_task(info, rows, columns);
+        shape.turns = columns / 8 + 1;
+        return shape;
+    }
+    uint32_t most = cpu ? FEWEST_THREADS : MOST_THREADS;
+    while (most > info->max_group_size || most > info->max_group_dim[0]) {
+        most /= 2;
+    }
+    shape.most_threads = most;
+    shape.threads = most < FEWEST_THREADS ? most : FEWEST_THREADS;
+    while (shape.threads < most && 4 * shape.threads < columns) {
+        shape.threads *= 2;
+    }
+    shape.group_rows = shape.rows = most / shape.threads;
+    if (columns <= 4 * shape.threads) {
+        shape.keep = 1;
+    } else if (shape.threads == MOST_THREADS) { /* a thread owns one four of partial sums */
+        shape.keep = 2;
+        while (shape.keep <= MOST_KEPT && shape.keep * ROW_SUMS < columns) {
+            shape.keep *= 2;
+        }
+        shape.keep = shape.keep <= MOST_KEPT ? shape.keep : 0;
+    }
+    shape.turns = columns / (4 * shape.threads) + ROW_SUMS / 4 / shape.threads * 7 + 1;
+    return shape;
+}
+
+hal_status hal_row_loops_fit(const hal_device_info *info, const char *op, uint64_t turns)
+{
+    if (info->max_loop_iterations && turns > info->max_loop_iterations) {
+        return hal_fail(HAL_ERROR_LIMIT, "%s: a row takes %llu turns of a loop; this driver leaves loops after %u", op,
+                        (unsigned long long)turns, info->max_loop_iterations);
+    }
+    return HAL_OK;
+}
