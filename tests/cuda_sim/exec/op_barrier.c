@@ -101,7 +101,7 @@ static bool bind_named(ptx_bind *b, bool aligned)
     }
     int reduce = action == 2 ? bind_choice(b, reductions) : -1;
     i->kind = (uint8_t)(reduce < 0 ? REDUCE_NONE : REDUCE_POPC + reduce);
-    i->flag = (uint8_t)(bind_take(b, "aligned") || aligned);
+    i->flag = (uint8_t)(aligned || bind_take(b, "aligned"));
     i->width = action != 1;
     uint32_t at = 0;
     if (action == 2) {

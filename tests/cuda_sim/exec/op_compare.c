@@ -203,6 +203,9 @@ static bool bind_setp(ptx_bind *b)
     }
     bind_compared(b, how);
     how->has_second = i->operand[0].kind == PTX_PAIR;
+    if (how->has_second && how->half != PTX_NO_TYPE && !how->two) {
+        return bind_fail(b, "has one result for .%s", ptx_type_name((ptx_type)i->type));
+    }
     if (how->has_second) {
         i->d = bind_dest_or_sink(b, &i->operand[0].element[0], PTX_PRED);
         how->second = bind_dest_or_sink(b, &i->operand[0].element[1], PTX_PRED);
@@ -308,6 +311,9 @@ static bool bind_slct(ptx_bind *b)
     ptx_type type = bind_type(b), by = bind_type(b);
     if ((by != PTX_S32 && by != PTX_F32) || (i->flag && by != PTX_F32) || !bind_end(b) || !bind_operands(b, 4)) {
         return bind_fail(b, "selects by .s32 or .f32");
+    }
+    if (ptx_type_is_float(type) && type != PTX_F32 && type != PTX_F64) {
+        return bind_fail(b, "has no form for .%s", ptx_type_name(type));
     }
     i->a = bind_source(b, 1, type);
     i->b = bind_source(b, 2, type);

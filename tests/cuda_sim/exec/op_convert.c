@@ -4,6 +4,7 @@
  * the modifiers; the values in the destination type. */
 #include "lanes.h"
 #include "numeric.h"
+#include "op_memory.h"
 
 /* How the instruction rounds: to an integer, or to a format. */
 static const char *const integer_roundings[] = {"rni", "rzi", "rmi", "rpi", NULL};
@@ -357,6 +358,39 @@ static bool check_rounding(ptx_bind *b, ptx_type to, ptx_type from, int to_integ
     return true;
 }
 
+/* .ftz, .sat, .satfinite and .relu: what the grammar of each pair of types has. `pair`: two elements. */
+static bool check_flags(ptx_bind *b, ptx_type to, ptx_type from, bool pair, int to_format)
+{
+    uint8_t flag = b->insn->flag;
+    bool bf16 = to == PTX_BF16 || from == PTX_BF16, tf32 = to == PTX_TF32;
+    bool eight = to == PTX_E4M3 || to == PTX_E5M2;
+    if (flag & FTZ && (pair || tf32 || (to != PTX_F32 && from != PTX_F32))) {
+        return bind_fail(b, ".ftz does not go with these types");
+    }
+    if (flag & SAT && (bf16 || tf32 || eight)) {
+        return bind_fail(b, ".sat does not go with these types");
+    }
+    if (flag & (RELU | SATFINITE)) {
+        bool narrows = from == PTX_F32 || pair;
+        if (to_format < 0 || !narrows || to == PTX_F32 || to_format == SIM_RM || to_format == SIM_RP) {
+            return bind_fail(b, ".relu and .satfinite do not go with these types and this rounding");
+        }
+        if (tf32 && flag & SATFINITE && to_format != SIM_RNA && !bind_needs_target(b, SM_100, ".satfinite here")) {
+            return false;
+        }
+    }
+    if (tf32 && from != PTX_F32) {
+        return bind_fail(b, "only .f32 becomes .tf32");
+    }
+    if (pair && from == PTX_F32 && to_format != SIM_RN && to_format != SIM_RZ) {
+        return bind_fail(b, "needs .rn or .rz");
+    }
+    if (from == PTX_BF16 && ptx_type_size(to) == 1 && !eight) {
+        return bind_fail(b, "cannot convert .bf16 to 8 bits");
+    }
+    return true;
+}
+
 /* Two elements from two registers, or from one. */
 static bool bind_pair(ptx_bind *b, ptx_type to, ptx_type from)
 {
@@ -401,11 +435,8 @@ static bool bind_cvt(ptx_bind *b)
     if (!bind_end(b) || !check_rounding(b, (ptx_type)i->type, (ptx_type)i->source_type, to_integral, to_format)) {
         return false;
     }
-    if ((i->flag & (RELU | SATFINITE)) && to_format < 0) {
-        return bind_fail(b, ".relu and .satfinite go with a rounding");
-    }
-    if ((i->flag & SAT) && (i->type == PTX_BF16 || i->type == PTX_E4M3 || i->type == PTX_E5M2)) {
-        return bind_fail(b, ".sat does not go with .%s", ptx_type_name(to));
+    if (!check_flags(b, (ptx_type)i->type, (ptx_type)i->source_type, i->type != to, to_format)) {
+        return false;
     }
     if (i->type != to) {
         return bind_pair(b, to, from);

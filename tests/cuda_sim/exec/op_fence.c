@@ -65,6 +65,8 @@ static bool bind_prefetch(ptx_bind *b)
         }
     } else if (bind_choice(b, levels) < 0) {
         return bind_fail(b, "a level is missing");
+    } else if (space != PTX_GLOBAL && space != PTX_LOCAL && space != PTX_GENERIC) {
+        return bind_fail(b, "prefetches .global and .local memory");
     }
     return bind_hint_address(b, 1, PTX_PARAM) && bind_ok(b);
 }

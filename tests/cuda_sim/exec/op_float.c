@@ -337,7 +337,7 @@ bool sim_bind_float(ptx_bind *b)
     if (!(form->types & BIT(type))) {
         return bind_fail(b, "has no form for .%s", ptx_type_name(type));
     }
-    if (!flags_fit(form, type, i->flag)) {
+    if (!flags_fit(form, type, i->flag) || (HALVES & BIT(type) && i->extra != SIM_RN)) {
         return bind_fail(b, "a modifier does not go with .%s", ptx_type_name(type));
     }
     i->type = (uint8_t)type;

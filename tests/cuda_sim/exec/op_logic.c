@@ -205,11 +205,23 @@ SIM_LANES_3(bfe_s32, uint32_t, uint32_t, uint32_t, uint32_t, extracted(a, b, c, 
 SIM_LANES_3(bfe_u64, uint64_t, uint64_t, uint32_t, uint32_t, extracted(a, b, c, 64, false))
 SIM_LANES_3(bfe_s64, uint64_t, uint64_t, uint32_t, uint32_t, extracted(a, b, c, 64, true))
 
+/* Position and length, where they are known. */
+static bool fields_fit(ptx_bind *b, uint32_t first)
+{
+    for (uint32_t k = first; k < first + 2; k++) {
+        const ptx_operand *operand = &b->insn->operand[k];
+        if (operand->kind == PTX_IMMEDIATE && operand->bits > 255) {
+            return bind_fail(b, "operand %u is not 0 to 255", k + 1);
+        }
+    }
+    return true;
+}
+
 static bool bind_bfe(ptx_bind *b)
 {
     ptx_insn *i = b->insn;
     ptx_type type = bind_type(b);
-    if (!bind_end(b) || !bind_operands(b, 4)) {
+    if (!bind_end(b) || !bind_operands(b, 4) || !fields_fit(b, 2)) {
         return false;
     }
     i->a = bind_source(b, 1, type);
@@ -248,7 +260,7 @@ static bool bind_bfi(ptx_bind *b)
 {
     ptx_insn *i = b->insn;
     ptx_type type = bind_type(b);
-    if (!bind_end(b) || !bind_operands(b, 5)) {
+    if (!bind_end(b) || !bind_operands(b, 5) || !fields_fit(b, 3)) {
         return false;
     }
     i->width = (uint8_t)ptx_type_size(type);

@@ -69,6 +69,9 @@ static bool take_address(ptx_bind *b, mbarrier_form *form, uint32_t index)
     bool wide = false;
     b->insn->a = bind_address(b, operand, &wide);
     b->insn->width = wide;
+    if (b->insn->space == PTX_GENERIC && !wide && operand->base && operand->base->kind == PTX_REGISTER) {
+        return bind_fail(b, "a generic address must have 64 bits");
+    }
     form->address = operand;
     return bind_ok(b);
 }

@@ -251,7 +251,7 @@ static bool bind_order(ptx_bind *b, memory_op *op, sim_access access)
 }
 
 /* Suffixes behind the space that say something to caches only, in the order of the grammar. */
-static bool bind_hints(ptx_bind *b, bool load, bool *non_coherent, bool *policy, bool *level2)
+static bool bind_hints(ptx_bind *b, ptx_space space, bool load, bool *non_coherent, bool *policy, bool *level2)
 {
     static const char *const load_ops[] = {"ca", "cg", "cs", "lu", "cv", NULL};
     static const char *const store_ops[] = {"wb", "cg", "cs", "wt", NULL};
@@ -266,6 +266,9 @@ static bool bind_hints(ptx_bind *b, bool load, bool *non_coherent, bool *policy,
     *level2 = !cached && bind_choice(b, second) >= 0;
     *policy = bind_take(b, "L2::cache_hint");
     bool fetch = load && bind_choice(b, prefetch) >= 0;
+    if ((evict || fetch) && space != PTX_GLOBAL && space != PTX_GENERIC) {
+        return bind_fail(b, "eviction priorities and prefetch sizes are for .global memory");
+    }
     return (!evict || bind_needs_target(b, SM_70, "an eviction priority")) &&
            (!*policy || bind_needs_target(b, SM_80, ".L2::cache_hint")) &&
            (!fetch || bind_needs_target(b, SM_70, "a prefetch size"));
@@ -362,7 +365,7 @@ static bool bind_transfer(ptx_bind *b, bool load)
     }
     op->space = bind_memory_space(b);
     b->insn->space = (uint8_t)op->space;
-    if (!bind_hints(b, load, &non_coherent, &policy, &level2) || !bind_vector_type(b, op)) {
+    if (!bind_hints(b, op->space, load, &non_coherent, &policy, &level2) || !bind_vector_type(b, op)) {
         return false;
     }
     bool strong = op->access & SIM_STRONG_MARK;
@@ -373,8 +376,8 @@ static bool bind_transfer(ptx_bind *b, bool load)
     if ((non_coherent && op->space != PTX_GLOBAL) || (non_coherent && strong)) {
         return bind_fail(b, ".nc is for weak loads of .global only");
     }
-    if (strong && (op->space == PTX_CONST || op->space == PTX_PARAM)) {
-        return bind_fail(b, "memory orders are for memory that can be written");
+    if (strong && (op->space == PTX_CONST || op->space == PTX_PARAM || op->space == PTX_LOCAL)) {
+        return bind_fail(b, "memory orders are for memory that others can write");
     }
     if (level2 && op->size * op->count != 32) {
         return bind_fail(b, ".L2::evict_* is for vectors of 32 bytes");

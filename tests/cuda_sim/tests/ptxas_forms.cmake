@@ -1,0 +1,17 @@
+# TEST writes PTX into FOLDER: ptxas must assemble goodN.ptx and refuse badN.ptx.
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+execute_process(COMMAND ${TEST} ${FOLDER} OUTPUT_QUIET ERROR_QUIET)
+file(GLOB files ${FOLDER}/*.ptx)
+if(NOT files)
+  message(FATAL_ERROR "${TEST} wrote no PTX")
+endif()
+foreach(file IN LISTS files)
+  execute_process(COMMAND ${PTXAS} -arch=sm_90a -O0 -o ${FOLDER}/out.cubin ${file}
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(file MATCHES "/good[0-9]+.ptx$" AND NOT result EQUAL 0)
+    message(SEND_ERROR "${file} is refused: ${output}")
+  elseif(file MATCHES "/bad[0-9]+.ptx$" AND result EQUAL 0)
+    message(SEND_ERROR "${file} is assembled")
+  endif()
+endforeach()
