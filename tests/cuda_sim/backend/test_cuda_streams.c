@@ -77,7 +77,8 @@ static void test_conditions(void **state)
                                : cu.cuStreamWaitValue64_v2(stream, words, cases[i].wanted, cases[i].flags));
         OK(cu.cuStreamWaitValue32_v2(other, words, (uint32_t)cases[i].is, NV_WAIT_VALUE_EQ));
         OK(cu.cuStreamSynchronize(other));
-        for (int turn = 0; turn < 20 && cu.cuStreamQuery(stream) != NV_SUCCESS; turn++)
+        const int turns = cases[i].satisfied ? 20000 : 20; /* of a millisecond: it may take its time, or be too early */
+        for (int turn = 0; turn < turns && cu.cuStreamQuery(stream) != NV_SUCCESS; turn++)
             nanosleep(&(struct timespec){0, 1000000}, NULL);
         if ((cu.cuStreamQuery(stream) == NV_SUCCESS) != cases[i].satisfied)
             fail_msg("case %zu is %ssatisfied", i, cases[i].satisfied ? "not " : "");
@@ -121,12 +122,16 @@ static void test_host_functions(void **state)
     assert_int_equal(before.seen, 0);
     assert_int_equal(after.seen, 128);
     assert_int_equal(after.answer, NV_ERROR_NOT_PERMITTED);
-    /* Not after an error. */
+    /* Not after an error, which waits until all is asked for. */
+    nv_stream other = driver_stream();
+    OK(cu.cuStreamWaitValue32_v2(stream, words + 4, 1, NV_WAIT_VALUE_EQ));
     OK(driver_launch(driver_function(module, "wild"), 1, 1, 0, stream, words));
     OK(cu.cuLaunchHostFunc(stream, take_note, &never));
+    OK(cu.cuStreamWriteValue32_v2(other, words + 4, 1, 0));
     IS(NV_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
     assert_int_equal(never.calls, 0);
     IS(NV_ERROR_ILLEGAL_ADDRESS, cu.cuStreamDestroy_v2(stream));
+    IS(NV_ERROR_ILLEGAL_ADDRESS, cu.cuStreamDestroy_v2(other));
     OK(cu.cuModuleUnload(module));
 }
 
@@ -145,6 +150,7 @@ static void test_events(void **state)
     OK(cu.cuStreamWaitValue32_v2(stream, words, 1, NV_WAIT_VALUE_EQ));
     OK(cu.cuEventRecord(end, stream));
     IS(NV_ERROR_NOT_READY, cu.cuEventElapsedTime(&ms, start, end));
+    OK(cu.cuEventSynchronize(start)); /* it is recorded by now */
     nanosleep(&(struct timespec){0, 3000000}, NULL);
     OK(cu.cuStreamWriteValue32_v2(other, words, 1, 0));
     OK(cu.cuEventSynchronize(end));
