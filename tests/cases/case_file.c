@@ -76,10 +76,14 @@ static void read_dtype(case_tensor *t)
     static const struct {
         const char *name;
         hal_dtype dtype;
-    } known[] = {{"f32", HAL_F32}, {"f16", HAL_F16}, {"bf16", HAL_BF16}};
+        uint32_t size;
+    } known[] = {{"f32", HAL_F32, 4},           {"f16", HAL_F16, 2},           {"bf16", HAL_BF16, 2},
+                 {"f8e4m3fn", HAL_F8E4M3, 1},   {"i32", HAL_DTYPE_DEFAULT, 4}, {"i64", HAL_DTYPE_DEFAULT, 8},
+                 {"bool", HAL_DTYPE_DEFAULT, 1}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(t->dtype_name, known[i].name) == 0) {
             t->dtype = known[i].dtype;
+            t->element_size = known[i].size;
         }
     }
 }
@@ -125,7 +129,7 @@ static bool read_data(case_file *c, const cJSON *item, const char *folder, case_
         (__builtin_mul_overflow(t->rows - 1, t->ld, &last) || __builtin_add_overflow(last, t->columns, &last))) {
         return bad(c, t->name, "has too many elements");
     }
-    if (__builtin_add_overflow(last, t->offset, &end) || end > t->size / hal_dtype_size(t->dtype)) {
+    if (__builtin_add_overflow(last, t->offset, &end) || end > t->size / t->element_size) {
         return bad(c, file, "is shorter than its tensor");
     }
     return true;
@@ -148,7 +152,7 @@ static bool read_tensor(case_file *c, const cJSON *item, const char *folder, cas
     if (!read_shape(c, item, t)) {
         return false;
     }
-    return t->dtype == HAL_DTYPE_DEFAULT || read_data(c, item, folder, t);
+    return t->element_size == 0 || read_data(c, item, folder, t);
 }
 
 static bool read_tensors(case_file *c, const char *key, const char *folder, case_tensor *tensors, uint32_t *count)
@@ -190,10 +194,7 @@ bool case_load(case_file *c, const char *folder)
         return false;
     }
     for (uint32_t i = 0; i < c->output_count; i++) {
-        if (!c->outputs[i].present) {
-            return bad(c, "outputs", "an output is null");
-        }
-        if (!read_tolerance(c, &c->outputs[i])) {
+        if (c->outputs[i].present && !read_tolerance(c, &c->outputs[i])) {
             return false;
         }
     }

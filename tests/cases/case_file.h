@@ -16,7 +16,8 @@ typedef struct case_tensor {
     bool present;
     char name[64];
     char dtype_name[16];
-    hal_dtype dtype; /* HAL_DTYPE_DEFAULT: one that libhal does not compute with */
+    hal_dtype dtype;       /* HAL_DTYPE_DEFAULT: one that libhal does not compute with */
+    uint32_t element_size; /* bytes; 0: an unknown dtype, whose file is not read */
     uint32_t dim_count;
     uint64_t dims[CASE_DIMS];
     uint64_t rows, columns, ld, offset;

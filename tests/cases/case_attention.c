@@ -1,0 +1,378 @@
+/* case_attention.c - ONNX's Attention and FlexAttention, and the recipes' packed and paged Attention. */
+#include "case_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Q, K, V or Y of ONNX as [batch][heads][tokens][dim], with its strides: (batch, heads, tokens, dim) or (batch, tokens,
+ * heads * dim). */
+typedef struct heads {
+    uint64_t batch, count, tokens, dim;
+    uint64_t batch_stride, token, head;
+} heads;
+
+static bool read_heads(const case_tensor *t, uint64_t count, heads *h)
+{
+    if (t->ld != t->columns || t->offset) {
+        return false;
+    }
+    if (t->dim_count == 4) {
+        *h = (heads){t->dims[0], t->dims[1], t->dims[2], t->dims[3], 0, t->dims[3], t->dims[2] * t->dims[3]};
+        h->batch_stride = h->count * h->head;
+        return true;
+    }
+    if (t->dim_count != 3 || count == 0 || t->dims[2] % count) {
+        return false;
+    }
+    *h = (heads){t->dims[0],        count, t->dims[1], t->dims[2] / count, t->dims[1] * t->dims[2], t->dims[2],
+                 t->dims[2] / count};
+    return true;
+}
+
+/* What the runner knows of an ONNX case on its way. */
+typedef struct onnx_attention {
+    const case_tensor *q, *k, *v, *y, *mask, *past_k, *past_v, *lengths, *present_k, *present_v;
+    heads hq, hk, hv, hy;
+    uint64_t past;
+    hal_attention_desc desc;
+} onnx_attention;
+
+static const case_tensor *input_at(const case_file *c, uint32_t i)
+{
+    return i < c->input_count && c->inputs[i].present ? &c->inputs[i] : NULL;
+}
+
+static const case_tensor *output_at(const case_file *c, uint32_t i)
+{
+    return i < c->output_count && c->outputs[i].present ? &c->outputs[i] : NULL;
+}
+
+static case_result read_onnx(case_run_state *r, onnx_attention *a)
+{
+    const case_file *c = r->c;
+    uint64_t causal, q_heads, kv_heads, mode;
+    double scale, softcap;
+    *a = (onnx_attention){.q = &c->inputs[0],
+                          .k = &c->inputs[1],
+                          .v = &c->inputs[2],
+                          .y = &c->outputs[0],
+                          .mask = input_at(c, 3),
+                          .past_k = input_at(c, 4),
+                          .past_v = input_at(c, 5),
+                          .lengths = input_at(c, 6),
+                          .present_k = output_at(c, 1),
+                          .present_v = output_at(c, 2)};
+    if (!case_count(c, "is_causal", 0, &causal) || !case_count(c, "q_num_heads", 0, &q_heads) ||
+        !case_count(c, "kv_num_heads", 0, &kv_heads) || !case_count(c, "qk_matmul_output_mode", 0, &mode) ||
+        !case_number(c, "scale", 0, &scale) || !case_number(c, "softcap", 0, &softcap)) {
+        return run_malformed(r, "attributes of Attention");
+    }
+    if (!read_heads(a->q, q_heads, &a->hq) || !read_heads(a->k, kv_heads, &a->hk) ||
+        !read_heads(a->v, kv_heads, &a->hv) || !read_heads(a->y, q_heads, &a->hy) || a->hk.count == 0 ||
+        a->hq.count % a->hk.count || a->hv.count != a->hk.count || a->hk.tokens != a->hv.tokens ||
+        a->hk.batch != a->hq.batch || a->hv.batch != a->hq.batch || a->hq.dim != a->hk.dim ||
+        !a->past_k != !a->past_v) {
+        return run_malformed(r, "shapes of Attention do not fit together");
+    }
+    if (output_at(c, 3)) {
+        return run_skipped(r, "qk_matmul_output");
+    }
+    if (a->k->dtype != a->q->dtype || a->v->dtype != a->q->dtype) {
+        return run_skipped(r, "attention of mixed dtypes");
+    }
+    a->past = a->past_k ? a->past_k->dims[a->past_k->dim_count - 2] : 0;
+    a->desc = *HAL_ATTENTION(.batch = a->hq.batch, .q_heads = (uint32_t)a->hq.count, .kv_heads = (uint32_t)a->hk.count,
+                             .head_dim = (uint32_t)a->hq.dim, .value_dim = (uint32_t)a->hv.dim,
+                             .q_length = a->hq.tokens, .kv_length = a->past + a->hk.tokens, .dtype = a->q->dtype,
+                             .dtype_o = a->y->dtype, .scale = (float)scale, .softcap = (float)softcap);
+    if (causal) { /* with keys that were there before, or fewer than there is room for, aligned to the last query */
+        a->desc.causal = a->past_k || a->lengths ? HAL_CAUSAL_BOTTOM_RIGHT : HAL_CAUSAL_TOP_LEFT;
+    }
+    return CASE_PASSED;
+}
+
+/* present = past followed by the new tokens, [batch][heads][past + new][dim]. */
+static hal_status concatenate(case_run_state *r, const case_tensor *past, const case_tensor *fresh, const heads *h,
+                              const case_tensor *present, hal_buffer **out)
+{
+    const uint64_t before = past->dims[2], all = before + h->tokens;
+    const uint64_t size = h->batch * h->count * all * h->dim * hal_dtype_size(fresh->dtype);
+    hal_buffer *old = run_upload(r, past->data, past->size), *new = run_upload(r, fresh->data, fresh->size);
+    *out = present ? run_poisoned(r, present) : run_scratch(r, size);
+    if (!old || !new || !*out || hal_buffer_size(*out) < size) {
+        return HAL_ERROR_OUT_OF_MEMORY;
+    }
+    hal_transpose_desc copy =
+        *HAL_TRANSPOSE(.rank = 4, .dims = {h->batch, h->count, before, h->dim}, .perm = {0, 1, 2, 3},
+                       .dtype = fresh->dtype, .x = hal_whole(old), .y = hal_whole(*out),
+                       .strides_x = {h->count * before * h->dim, before * h->dim, h->dim, 1},
+                       .strides_y = {h->count * all * h->dim, all * h->dim, h->dim, 1});
+    hal_status status = hal_transpose(r->d->list, &copy);
+    copy.dims[2] = h->tokens;
+    copy.x = hal_whole(new);
+    copy.y = hal_at(*out, before * h->dim * hal_dtype_size(fresh->dtype));
+    const uint64_t strides[] = {h->batch_stride, h->head, h->token, 1};
+    memcpy(copy.strides_x, strides, sizeof strides);
+    return status == HAL_OK ? hal_transpose(r->d->list, &copy) : status;
+}
+
+/* K and V of the descriptor, with the past before them where there is one. */
+static hal_status give_keys(case_run_state *r, onnx_attention *a, hal_buffer **k, hal_buffer **v)
+{
+    hal_attention_desc *d = &a->desc;
+    if (a->past_k) {
+        const uint64_t all = d->kv_length;
+        hal_status status = concatenate(r, a->past_k, a->k, &a->hk, a->present_k, k);
+        status = status == HAL_OK ? concatenate(r, a->past_v, a->v, &a->hv, a->present_v, v) : status;
+        a->hk.token = a->hk.dim;
+        a->hv.token = a->hv.dim;
+        a->hk.head = all * a->hk.dim;
+        a->hv.head = all * a->hv.dim;
+        a->hk.batch_stride = a->hk.count * a->hk.head;
+        a->hv.batch_stride = a->hv.count * a->hv.head;
+        if (status != HAL_OK) {
+            return status;
+        }
+    } else {
+        *k = run_upload(r, a->k->data, a->k->size);
+        *v = run_upload(r, a->v->data, a->v->size);
+    }
+    if (!*k || !*v) {
+        return HAL_ERROR_OUT_OF_MEMORY;
+    }
+    d->k = hal_whole(*k);
+    d->v = hal_whole(*v);
+    d->k_batch = a->hk.batch_stride;
+    d->k_token = a->hk.token;
+    d->k_head = a->hk.head;
+    d->v_batch = a->hv.batch_stride;
+    d->v_token = a->hv.token;
+    d->v_head = a->hv.head;
+    return HAL_OK;
+}
+
+/* The mask's leading dimensions spread: [q][kv], [heads or 1][q][kv], [batch or 1][heads or 1][q][kv]. */
+static case_result give_mask(case_run_state *r, onnx_attention *a)
+{
+    const case_tensor *m = a->mask;
+    hal_attention_desc *d = &a->desc;
+    const uint32_t n = m->dim_count;
+    const uint64_t batch = n > 3 ? m->dims[n - 4] : 1, head = n > 2 ? m->dims[n - 3] : 1;
+    if (n < 2 || n > 4 || m->ld != m->columns || m->dims[n - 1] != d->kv_length || m->dims[n - 2] != d->q_length ||
+        (batch != 1 && batch != d->batch) || (head != 1 && head != d->q_heads)) {
+        return run_skipped(r, "this shape of a mask");
+    }
+    const bool flags = strcmp(m->dtype_name, "bool") == 0;
+    if (!flags && m->dtype == HAL_DTYPE_DEFAULT) {
+        return run_skipped(r, "this dtype of a mask");
+    }
+    hal_buffer *buffer = run_upload(r, m->data, m->size);
+    if (!buffer) {
+        return CASE_FAILED;
+    }
+    d->mask = run_span(buffer, m, 0);
+    d->mask_kind = flags ? HAL_MASK_BOOL : HAL_MASK_ADD;
+    d->dtype_mask = flags ? HAL_DTYPE_DEFAULT : m->dtype;
+    d->mask_row = d->kv_length;
+    d->mask_head = head > 1 ? d->q_length * d->kv_length : 0;
+    d->mask_batch = batch > 1 ? head * d->q_length * d->kv_length : 0;
+    return CASE_PASSED;
+}
+
+/* nonpad_kv_seqlen, narrowed to int32. */
+static case_result give_lengths(case_run_state *r, onnx_attention *a)
+{
+    const case_tensor *t = a->lengths;
+    const uint64_t count = t->rows * t->columns;
+    if (t->element_size != 8 || count != a->desc.batch) {
+        return run_malformed(r, "nonpad_kv_seqlen is not one int64 a sequence");
+    }
+    int32_t *narrow = malloc(count * sizeof *narrow + 1);
+    for (uint64_t i = 0; narrow && i < count; i++) {
+        int64_t wide;
+        memcpy(&wide, t->data + i * sizeof wide, sizeof wide);
+        narrow[i] = (int32_t)wide;
+    }
+    hal_buffer *buffer = narrow ? run_upload(r, narrow, count * sizeof *narrow) : NULL;
+    free(narrow);
+    if (!buffer) {
+        return CASE_FAILED;
+    }
+    a->desc.kv_lengths = hal_whole(buffer);
+    return CASE_PASSED;
+}
+
+static case_result run_onnx(case_run_state *r)
+{
+    onnx_attention a;
+    hal_buffer *k = NULL, *v = NULL;
+    case_result outcome = read_onnx(r, &a);
+    if (outcome == CASE_PASSED && a.mask) {
+        outcome = give_mask(r, &a);
+    }
+    if (outcome == CASE_PASSED && a.lengths) {
+        outcome = give_lengths(r, &a);
+    }
+    if (outcome != CASE_PASSED) {
+        return outcome;
+    }
+    hal_buffer *q = run_upload(r, a.q->data, a.q->size), *y = run_poisoned(r, a.y);
+    if (!q || !y) {
+        return CASE_FAILED;
+    }
+    hal_status status = give_keys(r, &a, &k, &v);
+    if (status != HAL_OK) {
+        return run_failed(r, "keys and values", status);
+    }
+    a.desc.q = hal_whole(q);
+    a.desc.o = hal_whole(y);
+    a.desc.q_batch = a.hq.batch_stride;
+    a.desc.q_token = a.hq.token;
+    a.desc.q_head = a.hq.head;
+    a.desc.o_batch = a.hy.batch_stride;
+    a.desc.o_token = a.hy.token;
+    a.desc.o_head = a.hy.head;
+    status = hal_attention(r->d->list, &a.desc);
+    if (status != HAL_OK) {
+        return run_failed(r, "hal_attention", status);
+    }
+    outcome = run_check(r, a.y, y);
+    if (outcome == CASE_PASSED && a.past_k && a.present_k) {
+        outcome = run_check(r, a.present_k, k);
+    }
+    return outcome == CASE_PASSED && a.past_v && a.present_v ? run_check(r, a.present_v, v) : outcome;
+}
+
+/* A span of int32 of a recipe; none where there is no such input. */
+static bool give_int32(case_run_state *r, const char *name, hal_span *span)
+{
+    const case_tensor *t = case_input(r->c, name);
+    *span = (hal_span){0};
+    if (!t) {
+        return true;
+    }
+    if (t->element_size != 4 || t->dtype != HAL_DTYPE_DEFAULT) {
+        run_malformed(r, "lengths or tables are not int32");
+        return false;
+    }
+    hal_buffer *buffer = run_upload(r, t->data, t->size);
+    if (!buffer) {
+        return false;
+    }
+    *span = hal_at(buffer, t->offset * 4);
+    return true;
+}
+
+static int32_t largest(const case_tensor *t, bool differences)
+{
+    int32_t most = 0, before = 0;
+    for (uint64_t i = 0; t && i < t->rows * t->columns; i++) {
+        int32_t value;
+        memcpy(&value, t->data + (t->offset + i) * 4, 4);
+        int32_t length = differences ? (i ? value - before : 0) : value;
+        most = length > most ? length : most;
+        before = value;
+    }
+    return most;
+}
+
+/* Strides of [token][head][dim], dim padded to ld; false if it is none. */
+static bool packed(const case_tensor *t, uint32_t first, uint64_t count, uint64_t *token, uint64_t *head)
+{
+    if (t->dim_count != first + 2 || t->dims[first] != count) {
+        return false;
+    }
+    *head = t->ld;
+    *token = count * t->ld;
+    return true;
+}
+
+static case_result read_recipe(case_run_state *r, hal_attention_desc *d)
+{
+    const case_file *c = r->c;
+    const case_tensor *q = &c->inputs[0], *k = &c->inputs[1], *v = &c->inputs[2], *o = &c->outputs[0];
+    const case_tensor *cu_q = case_input(c, "cu_q"), *cu_k = case_input(c, "cu_k"), *lens = case_input(c, "kv_lens");
+    const case_tensor *table = case_input(c, "block_table");
+    uint64_t causal, q_heads, kv_heads, dim, page;
+    double scale, softcap;
+    if (!case_count(c, "causal", 0, &causal) || !case_count(c, "q_heads", 0, &q_heads) ||
+        !case_count(c, "kv_heads", 0, &kv_heads) || !case_count(c, "head_dim", 0, &dim) ||
+        !case_count(c, "page_size", 0, &page) || !case_number(c, "scale", 0, &scale) ||
+        !case_number(c, "softcap", 0, &softcap) || !cu_q || (page ? !lens || !table : !cu_k) || q->dim_count != 3 ||
+        o->dim_count != 3 || q->dims[2] != dim) {
+        return run_malformed(r, "attributes or inputs of Attention");
+    }
+    *d = *HAL_ATTENTION(.batch = cu_q->rows * cu_q->columns - 1, .q_heads = (uint32_t)q_heads,
+                        .kv_heads = (uint32_t)kv_heads, .head_dim = (uint32_t)dim, .value_dim = (uint32_t)o->dims[2],
+                        .q_length = (uint64_t)largest(cu_q, true), .q_tokens = q->dims[0], .dtype = q->dtype,
+                        .dtype_o = o->dtype, .scale = (float)scale, .softcap = (float)softcap,
+                        .page_size = (uint32_t)page,
+                        .causal = !causal ? HAL_CAUSAL_NONE
+                                  : strcmp(run_text(c, "causal_alignment", "bottom_right"), "top_left") == 0
+                                      ? HAL_CAUSAL_TOP_LEFT
+                                      : HAL_CAUSAL_BOTTOM_RIGHT);
+    const uint32_t first = page ? 2 : 1; /* the heads' dimension of K and V */
+    if (!packed(q, 1, q_heads, &d->q_token, &d->q_head) || !packed(o, 1, q_heads, &d->o_token, &d->o_head) ||
+        !packed(k, first, kv_heads, &d->k_token, &d->k_head) || !packed(v, first, kv_heads, &d->v_token, &d->v_head)) {
+        return run_malformed(r, "shapes of Attention do not fit together");
+    }
+    if (page) {
+        d->kv_length = (uint64_t)largest(lens, false);
+        d->pages = k->dims[0];
+        d->page_columns = table->columns;
+        d->k_batch = page * d->k_token;
+        d->v_batch = page * d->v_token;
+    } else {
+        d->kv_length = (uint64_t)largest(cu_k, true);
+        d->kv_tokens = k->dims[0];
+    }
+    return CASE_PASSED;
+}
+
+static case_result run_recipe(case_run_state *r)
+{
+    const case_file *c = r->c;
+    hal_attention_desc d;
+    case_result outcome = read_recipe(r, &d);
+    if (outcome != CASE_PASSED) {
+        return outcome;
+    }
+    if (!give_int32(r, "cu_q", &d.cu_q) || !give_int32(r, "cu_k", &d.cu_k) ||
+        !give_int32(r, "kv_lens", &d.kv_lengths) || !give_int32(r, "block_table", &d.page_table)) {
+        return CASE_FAILED;
+    }
+    const case_tensor *lse = output_at(c, 1);
+    lse = lse && strncmp(lse->name, "LSE", 3) == 0 ? lse : NULL;
+    hal_buffer *in[3], *o = run_poisoned(r, &c->outputs[0]), *lse_buffer = lse ? run_poisoned(r, lse) : NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        in[i] = run_upload(r, c->inputs[i].data, c->inputs[i].size);
+        if (!in[i]) {
+            return CASE_FAILED;
+        }
+    }
+    if (!o || (lse && !lse_buffer)) {
+        return CASE_FAILED;
+    }
+    d.q = run_span(in[0], &c->inputs[0], 0);
+    d.k = run_span(in[1], &c->inputs[1], 0);
+    d.v = run_span(in[2], &c->inputs[2], 0);
+    d.o = run_span(o, &c->outputs[0], 0);
+    if (lse) {
+        d.lse = run_span(lse_buffer, lse, 0);
+    }
+    hal_status status = hal_attention(r->d->list, &d);
+    if (status != HAL_OK) {
+        return run_failed(r, "hal_attention", status);
+    }
+    outcome = run_check(r, &c->outputs[0], o);
+    return outcome == CASE_PASSED && lse ? run_check(r, lse, lse_buffer) : outcome;
+}
+
+case_result run_attention(case_run_state *r)
+{
+    case_result outcome = run_check_tensors(r, 3, 1);
+    if (outcome != CASE_PASSED) {
+        return outcome;
+    }
+    return case_input(r->c, "cu_q") ? run_recipe(r) : run_onnx(r);
+}
