@@ -187,7 +187,8 @@ static hal_status builtin_module(hal_device *device, size_t index, hal_module **
 {
     const hal_builtin *builtin = &hal_builtins[index];
     char options[128];
-    snprintf(options, sizeof options, "-DHAL_KERNEL_%s", builtin->name);
+    /* -w: some OpenCL compilers print how many warnings there were. */
+    snprintf(options, sizeof options, "-w -DHAL_KERNEL_%s", builtin->name);
     hal_module_desc desc = {.struct_size = sizeof desc,
                             .label = builtin->name,
                             .opencl_c = builtin->opencl_c,
