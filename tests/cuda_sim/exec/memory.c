@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SIM_ALL_LANES = -1 };
+enum { SIM_ALL_LANES = -1, WINDOW_MASK = (1 << SIM_RANK_SHIFT) - 1 };
 
 static const char *access_name(sim_access access)
 {
@@ -179,15 +179,7 @@ static sim_block *find_shared(const sim_warp *warp, uint64_t address, uint32_t s
 /* .shared without ::cluster is the own block's (PTX ISA "Shared State Space"). */
 static bool cta_only(const ptx_insn *insn, ptx_space space)
 {
-    if (space != PTX_SHARED) {
-        return false;
-    }
-    for (uint32_t s = 0; s < insn->suffix_count; s++) {
-        if (strcmp(insn->suffix[s], "shared::cluster") == 0) {
-            return false;
-        }
-    }
-    return true;
+    return space == PTX_SHARED && !insn->any_block;
 }
 
 static sim_next fault_shared(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t address, uint32_t size,
@@ -391,28 +383,33 @@ static sim_next reach_shared_row(sim_warp *warp, const ptx_insn *insn, uint32_t 
     return options->no_races ? SIM_NEXT : sim_race_row(warp, insn, block, offset, size, access);
 }
 
-/* All lanes in the own block's memory, as they mostly are: their offsets, without a look at each. */
+/* Lanes in the own block's memory: their offsets. `mask` is a constant where that helps. */
+static inline __attribute__((always_inline)) bool own_offsets(sim_warp *warp, uint32_t mask, const uint64_t *address,
+                                                              uint32_t size, sim_block **owner, uint32_t *offset)
+{
+    uint64_t window = address[__builtin_ctz(mask)] & ~(uint64_t)WINDOW_MASK, odd = 0;
+    uint32_t bytes = warp->block->shared_bytes, all = 0, outside = 0;
+    if ((window && window != SIM_SHARED_WINDOW) || size > bytes) {
+        return false;
+    }
+    for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+        if (mask >> lane & 1) {
+            offset[lane] = (uint32_t)address[lane] - SIM_SHARED_BASE;
+            owner[lane] = warp->block;
+            odd |= address[lane] ^ window;
+            all |= offset[lane];
+            outside |= (bytes - size) - offset[lane]; /* the sign, as sizes are small */
+        }
+    }
+    return odd <= WINDOW_MASK && ((all | outside) >> 31) == 0 && (all & (size - 1)) == 0;
+}
+
+/* All lanes in the own block's memory, as they mostly are: without a look at each. */
 static bool reach_own(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, sim_block **owner,
                       uint32_t *offset)
 {
-    uint64_t low = UINT64_MAX, high = 0, odd = 0;
-    SIM_FOR_LANES(lane, mask)
-    {
-        low = address[lane] < low ? address[lane] : low;
-        high = address[lane] > high ? address[lane] : high;
-        odd |= address[lane];
-    }
-    uint64_t base = (low >= SIM_SHARED_WINDOW ? SIM_SHARED_WINDOW : 0) + SIM_SHARED_BASE;
-    if (low < base || high - base >= warp->block->shared_bytes || size > warp->block->shared_bytes - (high - base) ||
-        (odd & (size - 1))) {
-        return false;
-    }
-    SIM_FOR_LANES(lane, mask)
-    {
-        owner[lane] = warp->block;
-        offset[lane] = (uint32_t)(address[lane] - base);
-    }
-    return true;
+    return mask == ~0u ? own_offsets(warp, ~0u, address, size, owner, offset)
+                       : own_offsets(warp, mask, address, size, owner, offset);
 }
 
 static sim_next find_lanes(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
@@ -551,6 +548,16 @@ sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset
         set_defined(owner->shared_defined, offset, size);
     }
     return options->no_races ? SIM_NEXT : sim_race_agent(agent, owner, offset, size, access);
+}
+
+sim_next sim_shared_by_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                                   uint32_t size)
+{
+    const sim_options *options = sim_opts(agent->issuer);
+    if (use_defined(agent->issuer, agent->insn, mask, owner, offset, size, SIM_WRITE) == SIM_FAULT) {
+        return SIM_FAULT;
+    }
+    return options->no_races ? SIM_NEXT : sim_race_agent_lanes(agent, mask, owner, offset, size);
 }
 
 uint8_t *sim_global_by_agent(sim_agent *agent, uint64_t address, uint32_t size, sim_access access)

@@ -28,12 +28,17 @@ static sim_next perform_copy(sim_async *op)
 {
     copy *c = (copy *)op;
     sim_warp *warp = op->agent.issuer;
+    sim_block *owner[PTX_LANES];
+    SIM_FOR_LANES(lane, c->mask)
+    {
+        owner[lane] = warp->block;
+    }
+    if (sim_shared_by_agent_lanes(&op->agent, c->mask, owner, c->to, c->size) == SIM_FAULT) {
+        return SIM_FAULT;
+    }
     SIM_FOR_LANES(lane, c->mask)
     {
         op->agent.lane = lane;
-        if (sim_shared_by_agent(&op->agent, warp->block, c->to[lane], c->size, SIM_WRITE) == SIM_FAULT) {
-            return SIM_FAULT;
-        }
         uint8_t *to = warp->block->shared + c->to[lane];
         memset(to, 0, c->size);
         if (!c->bytes[lane]) {

@@ -105,6 +105,7 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
                     .waits = warp,
                     .class = classify(access)};
     v.stamp = make_stamp(warp, insn, v.self, v.class, time);
+    v.race->last = (race_last){.stamp = v.stamp};
     return v;
 }
 
@@ -122,16 +123,48 @@ static inline uint64_t warp_step(const actor_view *v, uint32_t mask, sim_block *
     return 0;
 }
 
-/* All lanes read one place. */
-static bool is_broadcast(uint32_t mask, sim_block *const *owner, const uint32_t *offset, access_class class)
+/* Lanes that weakly read one place are one access of "several". Returns those that speak for others and for themselves;
+ * names[] of them: the lane or SEVERAL_LANES. */
+static uint32_t merge_readers(uint32_t mask, sim_block *const *owner, const uint32_t *offset, uint32_t size,
+                              uint8_t *names)
 {
-    uint32_t first = (uint32_t)__builtin_ctz(mask);
-    bool same = class == WEAK_READ && mask != 1u << first;
+    enum { PLACES = 64 };
+    uint8_t first[PLACES];
+    uint32_t left = mask;
+    memset(first, PTX_LANES, sizeof first);
     SIM_FOR_LANES(lane, mask)
     {
-        same &= owner[lane] == owner[first] && offset[lane] == offset[first];
+        uint8_t *place = &first[(offset[lane] / size) % PLACES];
+        names[lane] = (uint8_t)lane;
+        if (*place == PTX_LANES) {
+            *place = (uint8_t)lane;
+        } else if (offset[*place] == offset[lane] && owner[*place] == owner[lane]) {
+            names[*place] = SEVERAL_LANES;
+            left &= ~(1u << lane);
+        }
     }
-    return same;
+    return left;
+}
+
+/* The places of several lanes that lie one after another are taken together. */
+static uint64_t read_places(const actor_view *v, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                            uint32_t size, uint32_t *culprit, uint32_t *at)
+{
+    uint8_t names[PTX_LANES];
+    uint32_t left = merge_readers(mask, owner, offset, size, names);
+    while (left) {
+        uint32_t lane = (uint32_t)__builtin_ctz(left), name = names[lane], bytes = 0, next = lane;
+        do {
+            bytes += size;
+            left &= left - 1;
+            next = left ? (uint32_t)__builtin_ctz(left) : lane;
+        } while (left && name == SEVERAL_LANES && names[next] == name && owner[next] == owner[lane] &&
+                 offset[next] == offset[lane] + bytes);
+        if (shadow_step(v, owner[lane]->shadow, TOUCH, name, offset[lane], bytes, at)) {
+            return warp_step(v, mask, owner, offset, size, CHECK, culprit, at); /* which of them it is */
+        }
+    }
+    return 0;
 }
 
 static bool is_row(uint32_t mask, sim_block *const *owner, const uint32_t *offset, uint32_t size)
@@ -154,9 +187,8 @@ sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_
     uint64_t other;
     if (is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
         other = 0;
-    } else if (is_broadcast(mask, owner, offset, v.class)) {
-        lane = (uint32_t)__builtin_ctz(mask);
-        other = shadow_step(&v, owner[lane]->shadow, TOUCH, SEVERAL_LANES, offset[lane], size, &at);
+    } else if (v.class == WEAK_READ) {
+        other = read_places(&v, mask, owner, offset, size, &lane, &at);
     } else if (v.class == WEAK_WRITE) { /* the lanes of one store don't race with each other */
         other = warp_step(&v, mask, owner, offset, size, CHECK, &lane, &at);
         if (!other) {
@@ -200,11 +232,8 @@ sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, si
     return sim_race_warp(warp, insn, 1u << lane, owners, offsets, size, access);
 }
 
-sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access)
+static actor_view view_of_agent(const sim_agent *agent, sim_access access)
 {
-    if (!agent->knows) {
-        return SIM_NEXT;
-    }
     sim_warp *issuer = agent->issuer;
     sim_race *race = issuer->block->shadow->race;
     actor_view v = {.race = race,
@@ -217,6 +246,18 @@ sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uin
                     .proxy = agent->async_proxy,
                     .class = classify(access)};
     v.stamp = make_stamp(issuer, agent->insn, v.self, v.class, agent->number);
+    if (race->last.stamp != v.stamp) { /* what an agent knows does not change */
+        race->last = (race_last){.stamp = v.stamp};
+    }
+    return v;
+}
+
+sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access)
+{
+    if (!agent->knows) {
+        return SIM_NEXT;
+    }
+    actor_view v = view_of_agent(agent, access);
     uint32_t at = 0;
     uint64_t other;
     if (v.class == WEAK_WRITE) {
@@ -228,9 +269,25 @@ sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uin
         other = shadow_step(&v, owner->shadow, TOUCH, agent->lane, offset, size, &at);
     }
     if (other) {
-        return report(&v, issuer, agent->insn, agent->lane, owner, at, other);
+        return report(&v, agent->issuer, agent->insn, agent->lane, owner, at, other);
     }
-    return race->failed ? out_of_memory(issuer, agent->insn) : SIM_NEXT;
+    return v.race->failed ? out_of_memory(agent->issuer, agent->insn) : SIM_NEXT;
+}
+
+sim_next sim_race_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                              uint32_t size)
+{
+    if (!agent->knows) {
+        return SIM_NEXT;
+    }
+    actor_view v = view_of_agent(agent, SIM_WRITE);
+    uint32_t lane = 0, at = 0;
+    uint64_t other = warp_step(&v, mask, owner, offset, size, CHECK, &lane, &at);
+    if (other) {
+        return report(&v, agent->issuer, agent->insn, lane, owner[lane], at, other);
+    }
+    warp_step(&v, mask, owner, offset, size, WRITE, &lane, &at);
+    return v.race->failed ? out_of_memory(agent->issuer, agent->insn) : SIM_NEXT;
 }
 
 /* --- begin and end --- */

@@ -68,6 +68,18 @@ typedef struct race_chunk {
     uint32_t next, users; /* users: cells whose `more` it is; of the first chunk of a list */
 } race_chunk;
 
+/* What the last run of words of this access was like (shadow.c), but for lanes and instructions, and what was made of
+ * it. */
+typedef struct race_last {
+    enum { NOT_CLEAR, ONLY_CLEAR, IN_STAMPS, IN_LIST } made;
+    uint64_t stamp; /* of the access */
+    uint64_t write, since[CELL_STAMPS];
+    uint32_t more;
+    uint32_t place; /* IN_STAMPS: of since[] */
+    uint32_t list;  /* IN_LIST: what `more` became for `lane` */
+    uint32_t lane;
+} race_last;
+
 typedef struct sim_race {
     uint32_t warps, slots, slot_capacity, base;
     bool failed; /* out of memory */
@@ -79,6 +91,7 @@ typedef struct sim_race {
     uint32_t chunks, chunk_capacity, free_chunk;
     race_cell (*split)[4]; /* the bytes of split words */
     uint32_t splits, split_capacity, *free_splits, free_split_count;
+    race_last last;
 } sim_race;
 
 /* The words' cells, member by member, so that many words are looked at together. */

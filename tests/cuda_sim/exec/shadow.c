@@ -1,337 +1,12 @@
-/* shadow.c - a cell for each word of shared memory: who has touched it, and whether the next one to touch it knows.
- *
- * A word whose bytes are written apart is split into four cells until a whole word is written again, so that neighbours
- * in a word never look like a race. A cell keeps all that can still matter (as FastTrack does, Flanagan and Freund,
- * PLDI 2009): the last weak write, and the accesses since that don't follow one another.
+/* shadow.c - a cell for each word of shared memory, and many of them looked at together.
  *
  * Words that are touched together mostly have the same past but for the lanes, so runs of words are first looked at as
- * one: their stamps must be alike, and known. Only where that fails each word is looked at alone. */
-#include "race.h"
+ * one: their stamps must be alike, and known. What one run of an access was like and what became of it is kept, as the
+ * next one is mostly the same again. Only where that fails each word is looked at alone. */
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t with_lane(uint64_t stamp, uint32_t lane)
-{
-    return stamp | (uint64_t)lane << LANE_SHIFT;
-}
-
-static uint64_t without_lane(uint64_t stamp)
-{
-    return stamp & ~((((UINT64_C(1) << LANE_BITS) - 1)) << LANE_SHIFT);
-}
-
-/* --- order --- */
-
-/* An agent's access that its issuer has waited for: other lanes of the issuer need a bar.warp.sync behind the wait. */
-static bool lanes_know(const actor_view *v, uint32_t actor, uint64_t stamp, uint32_t lane)
-{
-    const race_slot *slot = &v->race->slot[actor - v->race->warps];
-    return slot->issuer != v->waits || slot->number != stamp_time(stamp) || slot->completed < v->lane_sync ||
-           stamp_lane(stamp) == lane || stamp_lane(stamp) == SEVERAL_LANES;
-}
-
-/* Is the access of `stamp` in the past of lane `lane` of v? */
-static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
-{
-    uint32_t time = stamp_time(stamp), actor = stamp_actor(stamp);
-    if (time <= v->race->base) {
-        return true;
-    }
-    if (actor == v->self && actor >= v->race->warps) {
-        return true; /* of the same agent: one operation */
-    }
-    if (actor >= v->size || (fenced ? v->fenced : v->known)[actor] < time) {
-        return false;
-    }
-    if (actor == v->warp) { /* "several" is one and the same to an agent only, that its whole warp issued */
-        return time < v->lane_sync || (lane == SEVERAL_LANES ? !v->waits : stamp_lane(stamp) == lane);
-    }
-    return actor < v->race->warps || !v->waits || lanes_know(v, actor, stamp, lane);
-}
-
-static inline bool conflicts(access_class earlier, access_class now)
-{
-    switch (now) {
-    case WEAK_READ:
-        return earlier >= STRONG_WRITE;
-    case STRONG_READ:
-        return earlier == WEAK_WRITE;
-    case STRONG_WRITE:
-        return earlier == WEAK_READ || earlier == WEAK_WRITE;
-    default:
-        return true;
-    }
-}
-
-/* Whatever conflicts with `earlier` conflicts with `now` too. */
-static inline bool stands_for(access_class now, access_class earlier)
-{
-    return now == earlier || (now == WEAK_READ && earlier == STRONG_READ);
-}
-
-static inline bool races_with(const actor_view *v, uint64_t stamp, uint32_t lane)
-{
-    access_class earlier = stamp_class(stamp);
-    return stamp && conflicts(earlier, v->class) && !is_known(v, stamp, lane, v->proxy && earlier >= STRONG_WRITE);
-}
-
-/* --- cells --- */
-
-/* In place of the last write, a split word has its number; whoever takes it for a write never knows of it. */
-static uint64_t split_tag(uint32_t number)
-{
-    return (uint64_t)SPLIT_ACTOR << ACTOR_SHIFT | (uint64_t)number << LANE_SHIFT | (uint64_t)WEAK_WRITE << CLASS_SHIFT |
-           TIME_MASK;
-}
-
-static uint32_t split_number(const race_cell *cell)
-{
-    return (uint32_t)(cell->write >> LANE_SHIFT) & MAX_SPLITS;
-}
-
-static bool is_split(const race_cell *cell)
-{
-    return stamp_actor(cell->write) == SPLIT_ACTOR;
-}
-
-static race_cell *bytes_of(sim_race *race, const race_cell *cell)
-{
-    return race->split[split_number(cell)];
-}
-
-/* --- lists of chunks: cells that were touched together share one, and change it by a copy --- */
-
-static void leave_list(sim_race *race, uint32_t list, uint32_t users)
-{
-    if (!list || (race->chunk[list].users -= users) > 0) {
-        return;
-    }
-    uint32_t last = list;
-    while (race->chunk[last].next) {
-        last = race->chunk[last].next;
-    }
-    race->chunk[last].next = race->free_chunk;
-    race->free_chunk = list;
-}
-
-static uint32_t new_chunk(sim_race *race)
-{
-    uint32_t at = race->free_chunk;
-    if (at) {
-        race->free_chunk = race->chunk[at].next;
-    } else {
-        if (race->chunks + 1 >= race->chunk_capacity) {
-            uint32_t capacity = 2 * race->chunk_capacity + 64;
-            race_chunk *chunk = realloc(race->chunk, capacity * sizeof *chunk);
-            if (!chunk) {
-                race->failed = true;
-                return 0;
-            }
-            race->chunk = chunk;
-            race->chunk_capacity = capacity;
-        }
-        at = ++race->chunks;
-    }
-    memset(&race->chunk[at], 0, sizeof race->chunk[at]);
-    return at;
-}
-
-/* `list` for its `users` alone. 0: out of memory (or it was 0). */
-static uint32_t own_list(sim_race *race, uint32_t list, uint32_t users)
-{
-    if (!list || race->chunk[list].users == users) {
-        return list;
-    }
-    uint32_t copy = 0;
-    for (uint32_t from = list; from; from = race->chunk[from].next) {
-        uint32_t at = new_chunk(race);
-        if (!at) {
-            return 0;
-        }
-        race->chunk[at] = race->chunk[from];
-        race->chunk[at].next = copy;
-        copy = at;
-    }
-    race->chunk[list].users -= users;
-    race->chunk[copy].users = users;
-    return copy;
-}
-
-/* A new chunk before the others. */
-static uint32_t lengthen_list(sim_race *race, uint32_t list, uint32_t users)
-{
-    uint32_t at = new_chunk(race);
-    if (at) {
-        race->chunk[at].next = list;
-        race->chunk[at].users = users;
-    }
-    return at;
-}
-
-static bool split_word(sim_race *race, race_cell *cell)
-{
-    uint32_t at;
-    if (race->free_split_count) {
-        at = race->free_splits[--race->free_split_count];
-    } else {
-        if (race->splits == MAX_SPLITS) {
-            race->failed = true;
-            return false;
-        }
-        if (race->splits == race->split_capacity) {
-            uint32_t capacity = 2 * race->split_capacity + 64;
-            void *split = realloc(race->split, capacity * sizeof *race->split);
-            race->split = split ? split : race->split;
-            uint32_t *unused = split ? realloc(race->free_splits, capacity * sizeof *unused) : NULL;
-            race->free_splits = unused ? unused : race->free_splits;
-            if (!unused) {
-                race->failed = true;
-                return false;
-            }
-            race->split_capacity = capacity;
-        }
-        at = race->splits++;
-    }
-    for (uint32_t b = 0; b < 4; b++) {
-        race->split[at][b] = *cell;
-    }
-    if (cell->more) {
-        race->chunk[cell->more].users += 3;
-    }
-    *cell = (race_cell){.write = split_tag(at)};
-    return true;
-}
-
-/* The whole word has been written. */
-static void join_word(sim_race *race, race_cell *cell)
-{
-    uint32_t at = split_number(cell);
-    for (uint32_t b = 0; b < 4; b++) {
-        leave_list(race, race->split[at][b].more, 1);
-    }
-    race->free_splits[race->free_split_count++] = at;
-    *cell = (race_cell){0};
-}
-
-/* --- one cell --- */
-
-/* The access in the cell that lane's races with; 0: none. */
-static inline uint64_t find_race(const actor_view *v, const race_cell *cell, uint32_t lane)
-{
-    if (races_with(v, cell->write, lane)) {
-        return cell->write;
-    }
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        if (races_with(v, cell->since[k], lane)) {
-            return cell->since[k];
-        }
-    }
-    for (uint32_t at = cell->more; at; at = v->race->chunk[at].next) {
-        for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
-            if (races_with(v, v->race->chunk[at].since[k], lane)) {
-                return v->race->chunk[at].since[k];
-            }
-        }
-    }
-    return 0;
-}
-
-static inline void set_write(sim_race *race, race_cell *cell, uint64_t stamp, uint32_t lane)
-{
-    bool same = without_lane(cell->write) == stamp && stamp_lane(cell->write) != lane; /* of this instruction */
-    cell->write = with_lane(stamp, same ? SEVERAL_LANES : lane);
-    memset(cell->since, 0, sizeof cell->since);
-    leave_list(race, cell->more, 1);
-    cell->more = 0;
-}
-
-/* Looks through `count` stamps: those that `stamp` stands for go; returns a free place or `place`. */
-static inline uint64_t *make_room(const actor_view *v, uint64_t *since, uint32_t count, uint64_t *stamp,
-                                  uint64_t *place)
-{
-    for (uint32_t k = 0; k < count; k++) {
-        uint64_t old = since[k];
-        if (old && stands_for(v->class, stamp_class(old))) {
-            uint32_t lane = stamp_lane(*stamp);
-            bool own = stamp_actor(old) == v->self;
-            if (own && stamp_lane(old) != lane && !(v->waits && stamp_time(old) < v->lane_sync)) {
-                *stamp = with_lane(without_lane(*stamp), SEVERAL_LANES);
-                since[k] = 0;
-            } else if (own || is_known(v, old, lane, false)) {
-                since[k] = 0;
-            }
-        }
-        if (!since[k] && !place) {
-            place = &since[k];
-        }
-    }
-    return place;
-}
-
-/* An access that isn't a weak write. */
-static inline void add_since(const actor_view *v, race_cell *cell, uint32_t lane)
-{
-    uint64_t stamp = with_lane(v->stamp, lane);
-    uint64_t *place = make_room(v, cell->since, CELL_STAMPS, &stamp, NULL);
-    cell->more = own_list(v->race, cell->more, 1);
-    for (uint32_t at = cell->more; at; at = v->race->chunk[at].next) {
-        place = make_room(v, v->race->chunk[at].since, CHUNK_STAMPS, &stamp, place);
-    }
-    if (!place) {
-        uint32_t at = lengthen_list(v->race, cell->more, 1);
-        if (!at) {
-            return;
-        }
-        cell->more = at;
-        place = v->race->chunk[at].since;
-    }
-    *place = stamp;
-}
-
-static inline uint64_t touch_cell(const actor_view *v, race_cell *cell, uint32_t lane)
-{
-    uint64_t other = find_race(v, cell, lane);
-    if (!other) {
-        add_since(v, cell, lane);
-    }
-    return other;
-}
-
-static inline uint64_t cell_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step)
-{
-    switch (step) {
-    case CHECK:
-        return find_race(v, cell, lane);
-    case WRITE:
-        set_write(v->race, cell, v->stamp, lane);
-        return 0;
-    default:
-        return touch_cell(v, cell, lane);
-    }
-}
-
-/* Bytes *at to end - 1 of one word; *at becomes the one that races. */
-static uint64_t word_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step, uint32_t *at,
-                          uint32_t end)
-{
-    bool whole = *at % 4 == 0 && end - *at == 4;
-    if (is_split(cell) && whole && step == WRITE) {
-        join_word(v->race, cell);
-    } else if (!is_split(cell) && !whole && !split_word(v->race, cell)) {
-        return 0;
-    }
-    if (!is_split(cell)) {
-        return cell_step(v, cell, lane, step);
-    }
-    for (; *at < end; ++*at) {
-        uint64_t other = cell_step(v, &bytes_of(v->race, cell)[*at % 4], lane, step);
-        if (other) {
-            return other;
-        }
-    }
-    return 0;
-}
 
 /* --- runs of words --- */
 
@@ -364,14 +39,24 @@ static ALWAYS_INLINE bool have_lanes(const uint64_t *stamps, const words *w)
     return odd == 0;
 }
 
+/* How much is known of a run: nothing, that it is clear for the lanes that touch it now, or for any. */
+typedef enum clearness { PERHAPS_NOT, FOR_THESE, FOR_ALL } clearness;
+
+static ALWAYS_INLINE clearness lesser(clearness a, clearness b)
+{
+    return a < b ? a : b;
+}
+
 /* Alike stamps: is each known to its lane? */
-static ALWAYS_INLINE bool are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
+static ALWAYS_INLINE clearness are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
 {
     uint64_t stamp = without_lane(stamps[0]);
     if (is_known(v, stamp, ANY_LANE, fenced)) {
-        return true;
+        return FOR_ALL;
     }
-    return w->lane < SEVERAL_LANES && is_known(v, with_lane(stamp, w->lane), w->lane, fenced) && have_lanes(stamps, w);
+    bool known =
+        w->lane < SEVERAL_LANES && is_known(v, with_lane(stamp, w->lane), w->lane, fenced) && have_lanes(stamps, w);
+    return known ? FOR_THESE : PERHAPS_NOT;
 }
 
 /* The list that all share. */
@@ -384,17 +69,18 @@ static ALWAYS_INLINE bool have_one_list(const uint32_t *more, const words *w)
     return odd == 0;
 }
 
-static ALWAYS_INLINE bool stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
+static ALWAYS_INLINE clearness stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
 {
     access_class earlier = stamp_class(stamps[0]);
-    return are_alike(stamps, w) && (!stamps[0] || !conflicts(earlier, v->class) ||
-                                    are_known(v, stamps, w, v->proxy && earlier >= STRONG_WRITE));
+    if (!are_alike(stamps, w)) {
+        return PERHAPS_NOT;
+    }
+    bool harmless = !stamps[0] || !conflicts(earlier, v->class);
+    return harmless ? FOR_ALL : are_known(v, stamps, w, v->proxy && earlier >= STRONG_WRITE);
 }
 
-/* The stamps of a list are those of all words. */
-static bool list_is_clear(const actor_view *v, uint32_t list, const words *w)
+static bool list_is_clear_for(const actor_view *v, uint32_t list, uint32_t lane)
 {
-    uint32_t lane = w->shift == ONE_LANE ? w->lane : ANY_LANE;
     for (uint32_t at = list; at; at = v->race->chunk[at].next) {
         for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
             if (races_with(v, v->race->chunk[at].since[k], lane)) {
@@ -405,13 +91,27 @@ static bool list_is_clear(const actor_view *v, uint32_t list, const words *w)
     return true;
 }
 
-/* Everything in these words is alike, and known or no matter. false: perhaps not. */
-static ALWAYS_INLINE bool run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+/* The stamps of a list are those of all words. */
+static clearness list_is_clear(const actor_view *v, uint32_t list, const words *w)
+{
+    if (list_is_clear_for(v, list, ANY_LANE)) {
+        return FOR_ALL;
+    }
+    return w->shift == ONE_LANE && list_is_clear_for(v, list, w->lane) ? FOR_THESE : PERHAPS_NOT;
+}
+
+/* Everything in these words is alike, and known or no matter. */
+static clearness run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
 {
     const uint32_t *more = shadow->more + w->first;
-    return stamps_are_clear(v, shadow->write + w->first, w) && stamps_are_clear(v, shadow->since[0] + w->first, w) &&
-           stamps_are_clear(v, shadow->since[1] + w->first, w) && have_one_list(more, w) &&
-           (!more[0] || list_is_clear(v, more[0], w));
+    clearness all = stamps_are_clear(v, shadow->write + w->first, w);
+    for (uint32_t k = 0; k < CELL_STAMPS && all; k++) {
+        all = lesser(all, stamps_are_clear(v, shadow->since[k] + w->first, w));
+    }
+    if (!all || !have_one_list(more, w)) {
+        return PERHAPS_NOT;
+    }
+    return more[0] ? lesser(all, list_is_clear(v, more[0], w)) : all;
 }
 
 static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, const words *w)
@@ -421,48 +121,117 @@ static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, cons
     }
 }
 
-/* A clear run is written. */
-static ALWAYS_INLINE bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
+/* --- the run before --- */
+
+/* These words are what race->last says: clear, too. */
+static ALWAYS_INLINE bool like_last(const actor_view *v, const struct sim_shadow *shadow, const words *w)
 {
-    uint64_t *write = shadow->write + w->first;
+    const race_last *last = &v->race->last;
+    const uint64_t *write = shadow->write + w->first;
+    const uint32_t *more = shadow->more + w->first;
+    uint64_t odd = 0;
+    uint32_t odd_lists = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        odd |= write[i] ^ last->write;
+        odd_lists |= more[i] ^ last->more;
+    }
+    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
+        const uint64_t *since = shadow->since[k] + w->first;
+        for (uint32_t i = 0; i < w->count; i++) {
+            odd |= since[i] ^ last->since[k];
+        }
+    }
+    return last->made != NOT_CLEAR && (odd & ACTOR_AND_TIME) == 0 && odd_lists == 0;
+}
+
+/* Before the run changes: what the next one may be like. */
+static void note_run(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+{
+    race_last *last = &v->race->last;
+    *last = (race_last){.stamp = v->stamp,
+                        .write = shadow->write[w->first],
+                        .more = shadow->more[w->first],
+                        .lane = w->lane,
+                        .made = ONLY_CLEAR};
+    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
+        last->since[k] = shadow->since[k][w->first];
+    }
+}
+
+/* --- writes --- */
+
+static ALWAYS_INLINE void put_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
+{
     uint32_t *more = shadow->more + w->first;
-    bool now = ((write[0] ^ v->stamp) & ACTOR_AND_TIME) == 0; /* perhaps by another lane of this instruction */
-    if (!have_one_list(more, w) || !are_alike(write, w) || stamp_actor(write[0]) == SPLIT_ACTOR ||
+    put_stamps(v, shadow->write + w->first, w);
+    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
+        memset(shadow->since[k] + w->first, 0, w->count * sizeof(uint64_t));
+    }
+    if (more[0]) {
+        race_leave_list(v->race, more[0], w->count);
+        memset(more, 0, w->count * sizeof *more);
+    }
+}
+
+static ALWAYS_INLINE bool is_of_now(const actor_view *v, uint64_t stamp)
+{
+    return ((stamp ^ v->stamp) & ACTOR_AND_TIME) == 0;
+}
+
+/* A clear run is written. */
+static bool write_run(const actor_view *v, struct sim_shadow *shadow, const words *w)
+{
+    const uint64_t *write = shadow->write + w->first;
+    bool now = is_of_now(v, write[0]); /* perhaps by another lane of this instruction */
+    if (!have_one_list(shadow->more + w->first, w) || !are_alike(write, w) || stamp_actor(write[0]) == SPLIT_ACTOR ||
         (now && !have_lanes(write, w))) {
         return false;
     }
-    put_stamps(v, write, w);
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        memset(shadow->since[k] + w->first, 0, w->count * sizeof *write);
-    }
-    if (more[0]) {
-        leave_list(v->race, more[0], w->count);
-        memset(more, 0, w->count * sizeof *more);
-    }
+    put_write(v, shadow, w);
     return true;
 }
 
-/* A place in the list of one lane's words: a free one, else that of a stamp that the new one stands for. */
-static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, const words *w)
+static ALWAYS_INLINE bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
-    uint32_t *more = shadow->more + w->first, list = own_list(v->race, more[0], w->count);
+    if (!is_of_now(v, v->race->last.write) && like_last(v, shadow, w)) {
+        put_write(v, shadow, w);
+        return true;
+    }
+    return write_run(v, shadow, w);
+}
+
+/* --- other accesses --- */
+
+/* A stamp of the words' list that the new one may replace, else a free place, else NULL; *lane: whom it is then of. */
+static uint64_t *replaceable(const actor_view *v, uint32_t list, uint32_t *lane)
+{
     uint64_t *place = NULL;
     for (uint32_t at = list; at; at = v->race->chunk[at].next) {
         for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
             uint64_t *since = &v->race->chunk[at].since[k];
-            place = !*since && !place ? since : place;
+            if (!*since) {
+                place = place ? place : since;
+            } else if (stands_for(v->class, stamp_class(*since))) {
+                if (is_known(v, *since, *lane, false)) {
+                    return since;
+                }
+                if (stamp_actor(*since) == v->self) {
+                    *lane = stamp_lane(*since) == *lane ? *lane : SEVERAL_LANES;
+                    return since;
+                }
+            }
         }
     }
-    for (uint32_t at = list; at && !place; at = v->race->chunk[at].next) {
-        for (uint32_t k = 0; k < CHUNK_STAMPS && !place; k++) {
-            uint64_t *since = &v->race->chunk[at].since[k];
-            bool own = stamp_actor(*since) == v->self && stamp_lane(*since) == w->lane;
-            bool old = stands_for(v->class, stamp_class(*since)) && (own || is_known(v, *since, w->lane, false));
-            place = old ? since : NULL;
-        }
-    }
+    return place;
+}
+
+/* A place in the list of one lane's words. */
+static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, const words *w, uint32_t *lane)
+{
+    uint32_t *more = shadow->more + w->first, list = race_own_list(v->race, more[0], w->count);
+    uint64_t *place = replaceable(v, list, lane);
     if (!place) {
-        list = lengthen_list(v->race, list, w->count);
+        list = race_lengthen_list(v->race, list, w->count);
         place = list ? v->race->chunk[list].since : NULL;
     }
     for (uint32_t i = 0; i < w->count; i++) {
@@ -471,39 +240,128 @@ static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, c
     return place;
 }
 
-/* A clear run is touched. */
+/* The words' list becomes the one that the last run's became. */
+static ALWAYS_INLINE void follow_last(const actor_view *v, struct sim_shadow *shadow, const words *w)
+{
+    race_last *last = &v->race->last;
+    uint32_t *more = shadow->more + w->first;
+    v->race->chunk[last->list].users += w->count;
+    for (uint32_t i = 0; i < w->count; i++) {
+        more[i] = last->list;
+    }
+    if (last->more && v->race->chunk[last->more].users == w->count) {
+        last->made = NOT_CLEAR; /* the list goes, and its number may come back */
+    }
+    race_leave_list(v->race, last->more, w->count);
+}
+
+static bool touch_list(const actor_view *v, struct sim_shadow *shadow, const words *w, bool note)
+{
+    uint32_t before = shadow->more[w->first];
+    uint32_t lane = w->lane;
+    uint64_t *place = w->shift == ONE_LANE ? place_in_list(v, shadow, w, &lane) : NULL;
+    v->race->last.made = NOT_CLEAR;
+    if (!place) {
+        return false;
+    }
+    *place = with_lane(v->stamp, lane);
+    if (note && shadow->more[w->first] != before) {
+        v->race->last.list = shadow->more[w->first];
+        v->race->last.made = IN_LIST;
+    }
+    return true;
+}
+
+/* Whether the new stamps may replace these, and whose they are then. */
+static clearness may_replace(const actor_view *v, const uint64_t *since, const words *w, words *then)
+{
+    clearness known = are_known(v, since, w, false);
+    if (known || stamp_actor(since[0]) != v->self) {
+        return known;
+    }
+    words same = {.count = w->count, .lane = stamp_lane(since[0]), .shift = ONE_LANE};
+    if (have_lanes(since, w)) {
+        return FOR_THESE;
+    }
+    if (w->shift == ONE_LANE && have_lanes(since, &same)) {
+        then->lane = SEVERAL_LANES;
+        return FOR_THESE;
+    }
+    return PERHAPS_NOT;
+}
+
+/* A clear run is touched; `all`: it is clear for all lanes. */
+static bool touch_run(const actor_view *v, struct sim_shadow *shadow, const words *w, bool all)
+{
+    v->race->last.made = NOT_CLEAR;
+    if (all) {
+        note_run(v, shadow, w);
+    }
+    words then = *w;
+    uint32_t place = CELL_STAMPS;
+    for (uint32_t k = 0; k < CELL_STAMPS && place == CELL_STAMPS; k++) {
+        place = shadow->since[k][w->first] ? place : k;
+    }
+    for (uint32_t k = 0; k < CELL_STAMPS && place == CELL_STAMPS; k++) {
+        const uint64_t *since = shadow->since[k] + w->first;
+        if (!stands_for(v->class, stamp_class(since[0]))) {
+            continue;
+        }
+        clearness old = may_replace(v, since, w, &then);
+        if (old) {
+            place = k;
+            all = all && old == FOR_ALL;
+        }
+    }
+    if (place == CELL_STAMPS) {
+        return touch_list(v, shadow, w, all);
+    }
+    v->race->last.made = all ? IN_STAMPS : NOT_CLEAR;
+    v->race->last.place = place;
+    put_stamps(v, shadow->since[place] + w->first, &then);
+    return true;
+}
+
+static bool clear_and_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
+{
+    clearness c = run_is_clear(v, shadow, w);
+    return c != PERHAPS_NOT && touch_run(v, shadow, w, c == FOR_ALL);
+}
+
 static ALWAYS_INLINE bool run_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
 {
-    uint64_t *room = NULL;
-    for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
-        uint64_t *since = shadow->since[k] + w->first;
-        room = since[0] ? NULL : since;
+    const race_last *last = &v->race->last;
+    if (last->made >= IN_STAMPS && like_last(v, shadow, w)) {
+        if (last->made == IN_STAMPS) {
+            put_stamps(v, shadow->since[last->place] + w->first, w);
+            return true;
+        }
+        if (w->shift == ONE_LANE && last->lane == w->lane) {
+            follow_last(v, shadow, w);
+            return true;
+        }
     }
-    for (uint32_t k = 0; k < CELL_STAMPS && !room; k++) {
-        uint64_t *since = shadow->since[k] + w->first;
-        bool own = stamp_actor(since[0]) == v->self && have_lanes(since, w);
-        room = stands_for(v->class, stamp_class(since[0])) && (own || are_known(v, since, w, false)) ? since : NULL;
+    return clear_and_touch(v, shadow, w);
+}
+
+static bool check_run(const actor_view *v, const struct sim_shadow *shadow, const words *w)
+{
+    clearness c = run_is_clear(v, shadow, w);
+    if (c == FOR_ALL) {
+        note_run(v, shadow, w);
     }
-    if (room) {
-        put_stamps(v, room, w);
-        return true;
-    }
-    uint64_t *place = w->shift == ONE_LANE ? place_in_list(v, shadow, w) : NULL;
-    if (place) {
-        *place = with_lane(v->stamp, w->lane);
-    }
-    return place != NULL;
+    return c != PERHAPS_NOT;
 }
 
 static ALWAYS_INLINE bool run_step(const actor_view *v, struct sim_shadow *shadow, const words *w, race_step step)
 {
     switch (step) {
     case CHECK:
-        return run_is_clear(v, shadow, w);
+        return like_last(v, shadow, w) || check_run(v, shadow, w);
     case WRITE:
         return run_write(v, shadow, w);
     default:
-        return run_is_clear(v, shadow, w) && run_touch(v, shadow, w);
+        return run_touch(v, shadow, w);
     }
 }
 
@@ -511,9 +369,11 @@ static ALWAYS_INLINE bool run_step(const actor_view *v, struct sim_shadow *shado
 
 static race_cell load_cell(const struct sim_shadow *shadow, uint32_t word)
 {
-    return (race_cell){.write = shadow->write[word],
-                       .since = {shadow->since[0][word], shadow->since[1][word]},
-                       .more = shadow->more[word]};
+    race_cell cell = {.write = shadow->write[word], .more = shadow->more[word]};
+    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
+        cell.since[k] = shadow->since[k][word];
+    }
+    return cell;
 }
 
 static void store_cell(struct sim_shadow *shadow, uint32_t word, const race_cell *cell)
@@ -531,7 +391,8 @@ static uint64_t word_at(const actor_view *v, struct sim_shadow *shadow, race_ste
 {
     uint32_t word = *at / 4, next = 4 * word + 4;
     race_cell cell = load_cell(shadow, word);
-    uint64_t other = word_step(v, &cell, lane, step, at, next < end ? next : end);
+    v->race->last.made = NOT_CLEAR; /* lists change */
+    uint64_t other = race_word_step(v, &cell, lane, step, at, next < end ? next : end);
     store_cell(shadow, word, &cell);
     return other;
 }
@@ -557,14 +418,21 @@ static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_st
     return 0;
 }
 
+/* `count` is a constant: the loops over words go. */
+static ALWAYS_INLINE bool short_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane,
+                                     uint32_t offset, uint32_t count)
+{
+    words w = {.first = offset / 4, .count = count, .lane = lane, .shift = ONE_LANE};
+    return run_step(v, shadow, &w, step);
+}
+
 uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
                      uint32_t size, uint32_t *at)
 {
-    if (offset % 4 == 0 && size == 4) { /* one word: the loops over words go */
-        words w = {.first = offset / 4, .count = 1, .lane = lane, .shift = ONE_LANE};
-        if (run_step(v, shadow, &w, step)) {
-            return 0;
-        }
+    if (offset % 4 == 0 && ((size == 4 && short_step(v, shadow, step, lane, offset, 1)) ||
+                            (size == 16 && short_step(v, shadow, step, lane, offset, 4)) ||
+                            (size == 32 && short_step(v, shadow, step, lane, offset, 8)))) {
+        return 0;
     }
     uint64_t other = 0;
     for (uint32_t end = offset + size, next; offset < end && !other; offset = next) {
@@ -584,11 +452,11 @@ bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset,
     bool clear = true;
     for (w.lane = 0; clear && w.lane < PTX_LANES; w.lane += lanes) {
         w.first = (offset + w.lane * size) / 4;
-        clear = run_is_clear(v, shadow, &w);
+        clear = run_step(v, shadow, &w, CHECK);
     }
     for (w.lane = 0; clear && w.lane < PTX_LANES; w.lane += lanes) {
         w.first = (offset + w.lane * size) / 4;
-        clear = v->class == WEAK_WRITE ? run_write(v, shadow, &w) : run_touch(v, shadow, &w);
+        clear = run_step(v, shadow, &w, v->class == WEAK_WRITE ? WRITE : TOUCH);
     }
     return clear;
 }

@@ -220,6 +220,9 @@ void sim_addresses(const sim_warp *warp, uint32_t slot, bool wide, int64_t offse
 /* Read or write by an asynchronous agent (TMA, cp.async, wgmma) of `size` bytes of a block's shared memory at `offset`
  * (from 0): bounds are the caller's; defined bits are checked (read) or set (write) here, races through `agent`. */
 sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+/* Aligned writes of at most 32 bytes for lanes of its issuer, at offset[lane] of *owner[lane]. */
+sim_next sim_shared_by_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                                   uint32_t size);
 /* Global memory by an agent: the host pointer or NULL after a fault; sectors are counted. */
 uint8_t *sim_global_by_agent(sim_agent *agent, uint64_t address, uint32_t size, sim_access access);
 
@@ -274,6 +277,9 @@ void sim_agent_complete_warp(sim_agent *agent, sim_warp *warp);
 void sim_agent_reads_done(sim_agent *agent, sim_warp *warp);
 void sim_agent_end(sim_agent *agent);
 sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+/* Writes for lanes of its issuer, at offset[lane] of *owner[lane]. */
+sim_next sim_race_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                              uint32_t size);
 
 /* --- async.c ---
  * An operation is queued when it is issued and performed once, at a time that options.timing decides: at once (eager),

@@ -416,6 +416,9 @@ static void bind_insn(ptx_parser *p, ptx_function *f, ptx_insn *insn)
         name->op_known = true;
     }
     p->opcode = insn->text;
+    for (uint32_t s = 0; s < insn->suffix_count; s++) {
+        insn->any_block |= strcmp(insn->suffix[s], "shared::cluster") == 0;
+    }
     if (!name->op) {
         ptx_fail(p, insn->line, "no such instruction is known");
     }

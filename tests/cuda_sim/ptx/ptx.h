@@ -180,7 +180,8 @@ typedef struct ptx_insn {
     uint32_t d, a, b, c; /* slots, see bind.h */
     uint8_t type, source_type, space, width, count, kind, flag, extra;
     uint32_t value;
-    void *data; /* in the module's arena */
+    bool any_block; /* .shared::cluster is one of the suffixes: shared addresses may be those of other blocks */
+    void *data;     /* in the module's arena */
     /* Filled by bind.h: registers that are read and written, for the check of undefined registers. */
     uint32_t read_count, write_count;
     uint32_t *reads, *writes;

@@ -1,0 +1,84 @@
+/* shadow.h - one cell of the race check: its order with what happens now, and its steps (cell.c); shadow.c looks at
+ * many together. */
+#ifndef SHADOW_H
+#define SHADOW_H
+
+#include "race.h"
+
+static inline uint64_t with_lane(uint64_t stamp, uint32_t lane)
+{
+    return stamp | (uint64_t)lane << LANE_SHIFT;
+}
+
+static inline uint64_t without_lane(uint64_t stamp)
+{
+    return stamp & ~((((UINT64_C(1) << LANE_BITS) - 1)) << LANE_SHIFT);
+}
+
+/* --- order --- */
+
+/* An agent's access that its issuer has waited for: other lanes of the issuer need a bar.warp.sync behind the wait. */
+static inline bool lanes_know(const actor_view *v, uint32_t actor, uint64_t stamp, uint32_t lane)
+{
+    const race_slot *slot = &v->race->slot[actor - v->race->warps];
+    return slot->issuer != v->waits || slot->number != stamp_time(stamp) || slot->completed < v->lane_sync ||
+           stamp_lane(stamp) == lane || stamp_lane(stamp) == SEVERAL_LANES;
+}
+
+/* Is the access of `stamp` in the past of lane `lane` of v? */
+static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
+{
+    uint32_t time = stamp_time(stamp), actor = stamp_actor(stamp);
+    if (time <= v->race->base) {
+        return true;
+    }
+    if (actor == v->self && actor >= v->race->warps) {
+        return true; /* of the same agent: one operation */
+    }
+    if (actor >= v->size || (fenced ? v->fenced : v->known)[actor] < time) {
+        return false;
+    }
+    if (actor == v->warp) { /* "several" is one and the same to an agent only, that its whole warp issued */
+        return time < v->lane_sync || (lane == SEVERAL_LANES ? !v->waits : stamp_lane(stamp) == lane);
+    }
+    return actor < v->race->warps || !v->waits || lanes_know(v, actor, stamp, lane);
+}
+
+static inline bool conflicts(access_class earlier, access_class now)
+{
+    switch (now) {
+    case WEAK_READ:
+        return earlier >= STRONG_WRITE;
+    case STRONG_READ:
+        return earlier == WEAK_WRITE;
+    case STRONG_WRITE:
+        return earlier == WEAK_READ || earlier == WEAK_WRITE;
+    default:
+        return true;
+    }
+}
+
+/* Whatever conflicts with `earlier` conflicts with `now` too. */
+static inline bool stands_for(access_class now, access_class earlier)
+{
+    return now == earlier || (now == WEAK_READ && earlier == STRONG_READ);
+}
+
+static inline bool races_with(const actor_view *v, uint64_t stamp, uint32_t lane)
+{
+    access_class earlier = stamp_class(stamp);
+    return stamp && conflicts(earlier, v->class) && !is_known(v, stamp, lane, v->proxy && earlier >= STRONG_WRITE);
+}
+
+/* --- cell.c --- */
+/* Lists of chunks: cells that were touched together share one, and change it by a copy. `users` of them leave it. */
+void race_leave_list(sim_race *race, uint32_t list, uint32_t users);
+/* `list` for its `users` alone. 0: out of memory (or it was 0). */
+uint32_t race_own_list(sim_race *race, uint32_t list, uint32_t users);
+/* A new chunk before the others. 0: out of memory. */
+uint32_t race_lengthen_list(sim_race *race, uint32_t list, uint32_t users);
+/* Bytes *at to end - 1 of one word; *at becomes the one that races. */
+uint64_t race_word_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step, uint32_t *at,
+                        uint32_t end);
+
+#endif
