@@ -14,7 +14,7 @@ typedef struct mma {
     uint32_t k, a_count, b_count, c_count, wide; /* wide: elements of a tile's row */
     ptx_type a_type, b_type, c_type, d_type;
     bool saturate;
-    char shape[32];
+    char shape[SIM_SHAPE_NAME];
 } mma;
 
 static void load_a(float *a, const sim_warp *w, const mma *m)

@@ -20,7 +20,7 @@ typedef struct wgmma {
     uint32_t scale_d;
     bool scale_d_negated, negative; /* the product is subtracted */
     bool a_by_rows, b_by_rows;      /* .trans: M or N innermost */
-    char shape[32];
+    char shape[SIM_SHAPE_NAME];
 } wgmma;
 
 typedef struct operation {

@@ -24,7 +24,7 @@ typedef struct sim_options {
     uint64_t max_instructions; /* warp instructions, then the launch is given up as endless; 0: 2^36 */
 } sim_options;
 
-enum { SIM_MMA_SHAPES = 16 };
+enum { SIM_MMA_SHAPES = 16, SIM_SHAPE_NAME = 32 };
 typedef struct sim_counters {
     uint64_t warp_instructions, thread_instructions;
     uint64_t global_read_bytes, global_write_bytes;     /* asked for by the lanes (and by TMA, cp.async) */
@@ -35,7 +35,7 @@ typedef struct sim_counters {
     uint64_t wgmma;     /* wgmma.mma_async, warpgroup instructions */
     uint64_t mma_flops; /* 2*m*n*k of both */
     struct {
-        char shape[32];
+        char shape[SIM_SHAPE_NAME];
         uint64_t count;
     } mma_by_shape[SIM_MMA_SHAPES]; /* "m16n8k16.bf16" */
     uint64_t barriers, async_copies, tma_bytes;

@@ -1,5 +1,4 @@
 #include "tile.h"
-#include <stdio.h>
 
 #define DECODE(T, expression)                                                                                          \
     for (uint32_t e = 0; e < count; e++) {                                                                             \
@@ -98,14 +97,14 @@ void sim_tile_store(sim_warp *w, const uint32_t *slots, ptx_type type, const flo
     }
 }
 
-void sim_count_mma(sim_warp *warp, const char *shape)
+void sim_count_mma(sim_warp *warp, const char shape[SIM_SHAPE_NAME])
 {
     sim_counters *counters = sim_count(warp);
     for (uint32_t s = 0; s < SIM_MMA_SHAPES; s++) {
         if (counters->mma_by_shape[s].count == 0) {
-            snprintf(counters->mma_by_shape[s].shape, sizeof counters->mma_by_shape[s].shape, "%s", shape);
+            memcpy(counters->mma_by_shape[s].shape, shape, SIM_SHAPE_NAME);
         }
-        if (strcmp(counters->mma_by_shape[s].shape, shape) == 0) {
+        if (memcmp(counters->mma_by_shape[s].shape, shape, SIM_SHAPE_NAME) == 0) {
             counters->mma_by_shape[s].count++;
             return;
         }

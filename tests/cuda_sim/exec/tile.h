@@ -21,7 +21,8 @@ void sim_tile_multiply(float *c, const float *a, uint32_t a_stride, const float 
 void sim_tile_load(float *c, const sim_warp *warp, const uint32_t *slots, ptx_type type);
 void sim_tile_store(sim_warp *warp, const uint32_t *slots, ptx_type type, const float *c);
 
-void sim_count_mma(sim_warp *warp, const char *shape);
+/* `shape` is filled up with NUL. */
+void sim_count_mma(sim_warp *warp, const char shape[SIM_SHAPE_NAME]);
 
 /* .sync.aligned: all 32 lanes are here. */
 sim_next sim_whole_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask);
