@@ -62,7 +62,7 @@ static void put_changed(text *t, const mutant *m, const char *line, const char *
     copy[size] = 0;
     const char *last = strrchr(copy, ','), *found = m->find ? strstr(copy, m->find) : NULL;
     if (m->change == MUTANT_SWAP) {
-        put_swapped(t, copy, strlen(m->find));
+        put_swapped(t, copy, m->find ? strlen(m->find) : 0);
     } else if (m->change == MUTANT_LAST_OPERAND && last) {
         put(t, copy, (size_t)(last + 1 - copy));
         put_string(t, " ");
@@ -92,16 +92,20 @@ static bool is_meant(const mutant *m, const char *line, const char *end)
 /* The kernel's text with the change, for the caller to free. */
 static char *mutate(const char *kernel, const mutant *m)
 {
-    const char *from = m->from ? strstr(kernel, m->from) : kernel;
-    from = from ? next_line(from) : NULL;
-    const char *until = from && m->until ? strstr(from, m->until) : NULL;
-    char *result = malloc(2 * strlen(kernel) + 1);
-    if (!result || !from || (m->until && !until)) {
-        free(result);
+    const char *from = kernel;
+    if (m->from) {
+        from = strstr(kernel, m->from);
+        if (!from) {
+            return NULL;
+        }
+        from = next_line(from);
+    }
+    const char *end = m->until ? strstr(from, m->until) : from + strlen(from);
+    char *result = end ? malloc(2 * strlen(kernel) + 1) : NULL;
+    if (!result) {
         return NULL;
     }
     int count = 0, seen = 0;
-    const char *end = until ? until : from + strlen(from);
     for (const char *line = from; line < end; line = next_line(line)) {
         count += is_meant(m, line, next_line(line));
     }
