@@ -40,7 +40,9 @@ static sim_next perform_copy(sim_async *op)
     {
         op->agent.lane = lane;
         uint8_t *to = warp->block->shared + c->to[lane];
-        memset(to, 0, c->size);
+        if (c->bytes[lane] < c->size) {
+            memset(to, 0, c->size);
+        }
         if (!c->bytes[lane]) {
             continue;
         }
@@ -51,7 +53,11 @@ static sim_next perform_copy(sim_async *op)
         if (!from) {
             return SIM_FAULT;
         }
-        memcpy(to, from, c->bytes[lane]);
+        if (c->bytes[lane] == 16) {
+            memcpy(to, from, 16); /* the common case, as one move */
+        } else {
+            memcpy(to, from, c->bytes[lane]);
+        }
     }
     return SIM_NEXT;
 }

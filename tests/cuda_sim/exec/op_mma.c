@@ -24,16 +24,28 @@ static void load_a(float *a, const sim_warp *w, const mma *m)
     }
 }
 
+/* to[wide][8] = from[8][wide]; `wide` is a constant. */
+static inline __attribute__((always_inline)) void turn(float *to, const float *from, uint32_t wide)
+{
+    for (uint32_t k = 0; k < wide; k++) {
+        for (uint32_t column = 0; column < COLUMNS; column++) {
+            to[k * COLUMNS + column] = from[column * wide + k];
+        }
+    }
+}
+
 /* [k][8]. */
 static void load_b(float *b, const sim_warp *w, const mma *m)
 {
     float tile[COLUMNS * MAX_K / 2];
-    for (uint32_t r = 0; r < m->b_count; r++) {
+    for (uint32_t r = 0; r < m->b_count; r++, b += COLUMNS * m->wide) {
         sim_tile_decode(tile, w->file + m->b[r], m->b_type, 8 * m->wide);
-        for (uint32_t column = 0; column < COLUMNS; column++) {
-            for (uint32_t k = 0; k < m->wide; k++) {
-                b[(r * m->wide + k) * COLUMNS + column] = tile[column * m->wide + k];
-            }
+        if (m->wide == 4) {
+            turn(b, tile, 4);
+        } else if (m->wide == 8) {
+            turn(b, tile, 8);
+        } else {
+            turn(b, tile, 16);
         }
     }
 }
