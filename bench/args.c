@@ -9,8 +9,9 @@
 
 enum { IN_DEVICES = 1 << BENCH_DEVICES, IN_GEMM = 1 << BENCH_GEMM, IN_ACTIVATION = 1 << BENCH_ACTIVATION };
 enum { IN_TRANSPOSE = 1 << BENCH_TRANSPOSE, IN_QUANTIZE = 1 << BENCH_QUANTIZE };
-enum { IN_MATRIX = IN_ACTIVATION | IN_QUANTIZE }; /* operators on rows of a matrix */
-enum { IN_OPERATORS = IN_GEMM | IN_MATRIX | IN_TRANSPOSE };
+enum { IN_SOFTMAX = 1 << BENCH_SOFTMAX, IN_RMSNORM = 1 << BENCH_RMSNORM, IN_ATTENTION = 1 << BENCH_ATTENTION };
+enum { IN_MATRIX = IN_SOFTMAX | IN_RMSNORM | IN_ACTIVATION | IN_QUANTIZE }; /* operators on rows of a matrix */
+enum { IN_OPERATORS = IN_GEMM | IN_MATRIX | IN_TRANSPOSE | IN_ATTENTION };
 enum { IN_ALL = (1 << BENCH_COMMANDS) - 1, IN_MEASURING = IN_ALL & ~IN_DEVICES };
 
 typedef struct option_help {
@@ -26,6 +27,14 @@ static const option_help option_table[] = {
     {"op", "NAME", "one of them only; see below", IN_MATRIX, 'o'},
     {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once)", IN_MATRIX, 'R'},
     {"columns", "N", "columns of the matrix, likewise", IN_MATRIX, 'C'},
+    {"batch", "N", "sequences (1 if only others of these are given)", IN_ATTENTION, 'B'},
+    {"q-heads", "N", "heads of Q, a multiple of those of K (4 times as many)", IN_ATTENTION, 'Q'},
+    {"kv-heads", "N", "heads of K and V (2)", IN_ATTENTION, 'K'},
+    {"head-dim", "N", "their elements, 1 to 256 (128)", IN_ATTENTION, 'D'},
+    {"q-len", "N", "queries of a sequence (as many as keys)", IN_ATTENTION, 'l'},
+    {"kv-len", "N", "keys of a sequence (as many as queries, or 2048)", IN_ATTENTION, 'L'},
+    {"causal", NULL, "a query sees the keys up to its own place, counted from the end", IN_ATTENTION, 'x'},
+    {"page-size", "N", "keys and values in pages of so many tokens", IN_ATTENTION, 'P'},
     {"shape", "AxBxC", "1 to 8 dimensions of what is permuted, outermost first", IN_TRANSPOSE, 's'},
     {"perm", "I,J,K", "which of them become the result's; default: reversed", IN_TRANSPOSE, 'p'},
     {"dtype", "TYPE", "f32, f16 or bf16; default: f32 if a size is given, else f32 and bf16", IN_OPERATORS, 'd'},
@@ -94,6 +103,30 @@ static const struct {
          "  hal-bench gemm --m 256 --n 3072 --k 1024\n"
          "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n",
          NULL},
+    [BENCH_SOFTMAX] =
+        {"softmax", "softmax along rows, against a copy", "hal-bench softmax [OPTIONS]",
+         "Times softmax on a 1024 x 4096 matrix and on rows of 128256, and log_softmax, after comparing rows with a\n"
+         "double-precision reference.\n" LIMITS,
+         "  hal-bench softmax\n"
+         "  hal-bench softmax --op log_softmax --rows 8 --columns 32000 --dtype bf16\n",
+         "softmax log_softmax"},
+    [BENCH_ATTENTION] =
+        {"attention", "a prompt, and a token after many", "hal-bench attention [OPTIONS]",
+         "Times attention over 2048 queries, causal, and of one query over 512 to 65536 keys, with 8 query heads on\n"
+         "2 key heads of 128, after comparing rows with a double-precision reference. A size makes it one "
+         "case.\n" LIMITS
+         "Peer: this device's own product of 1024 x 1024 matrices, where multiply-adds are the limit.\n",
+         "  hal-bench attention\n"
+         "  hal-bench attention --q-len 512 --causal --q-heads 32 --kv-heads 8 --dtype bf16\n"
+         "  hal-bench attention --q-len 1 --kv-len 10000 --page-size 16\n",
+         NULL},
+    [BENCH_RMSNORM] =
+        {"rmsnorm", "RMSNorm along rows, against a copy", "hal-bench rmsnorm [OPTIONS]",
+         "Times rmsnorm on a 1024 x 4096 matrix and on 16 rows of 262144, and residual (with an addition before\n"
+         "it), after comparing rows with a double-precision reference.\n" LIMITS,
+         "  hal-bench rmsnorm\n"
+         "  hal-bench rmsnorm --op residual --rows 1 --columns 4096\n",
+         "rmsnorm residual"},
     [BENCH_ACTIVATION] =
         {"activation", "activations, add, multiply, SwiGLU, against a copy", "hal-bench activation [OPTIONS]",
          "Times silu, gelu (erf), gelu_tanh, sigmoid, relu, add, multiply and swiglu on a 1024 x 4096 matrix after\n"
@@ -182,6 +215,24 @@ static uint32_t parse_list(const char *text, char separator, uint64_t most, uint
     return 0;
 }
 
+static bool parse_number32(const char *name, const char *text, uint32_t high, uint32_t *value, char *error,
+                           size_t error_size)
+{
+    uint64_t number = 0;
+    bool good = parse_number(name, text, 1, high, &number, error, error_size);
+    *value = (uint32_t)number;
+    return good;
+}
+
+/* Both as given or as they follow from each other. */
+static bool check_heads(const bench_heads *heads, char *error, size_t error_size)
+{
+    bool good = !heads->q_heads || !heads->kv_heads || heads->q_heads % heads->kv_heads == 0;
+    if (!good)
+        snprintf(error, error_size, "--q-heads %u is no multiple of --kv-heads %u", heads->q_heads, heads->kv_heads);
+    return good;
+}
+
 static bool parse_shape(bench_permutation *permutation, const char *text, char *error, size_t error_size)
 {
     permutation->rank = parse_list(text, 'x', 1 << 24, permutation->dims);
@@ -255,6 +306,23 @@ static bool apply(bench_options *options, const option_help *option, const char 
         return parse_number("rows", value, 1, most, &options->rows, error, error_size);
     case 'C':
         return parse_number("columns", value, 1, most, &options->columns, error, error_size);
+    case 'B':
+        return parse_number("batch", value, 1, most, &options->heads.batch, error, error_size);
+    case 'Q':
+        return parse_number32("q-heads", value, 1 << 16, &options->heads.q_heads, error, error_size);
+    case 'K':
+        return parse_number32("kv-heads", value, 1 << 16, &options->heads.kv_heads, error, error_size);
+    case 'D':
+        return parse_number32("head-dim", value, 256, &options->heads.head_dim, error, error_size);
+    case 'l':
+        return parse_number("q-len", value, 1, most, &options->heads.q_len, error, error_size);
+    case 'L':
+        return parse_number("kv-len", value, 1, most, &options->heads.kv_len, error, error_size);
+    case 'P':
+        return parse_number32("page-size", value, 1 << 20, &options->heads.page_size, error, error_size);
+    case 'x':
+        options->heads.causal = true;
+        return true;
     case 's':
         return parse_shape(&options->permutation, value, error, error_size);
     case 'p':
@@ -378,7 +446,8 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
         snprintf(error, error_size, "\"%s\" is one word too many", argv[optind]);
         return false;
     }
-    if (!finish_permutation(&options->permutation, options->perm, error, error_size))
+    if (!check_heads(&options->heads, error, error_size) ||
+        !finish_permutation(&options->permutation, options->perm, error, error_size))
         return false;
     if (options->rounds == 0)
         options->rounds = options->quick ? 3 : 21;

@@ -13,6 +13,9 @@ typedef enum bench_command {
     BENCH_OVERHEAD,
     BENCH_REPLAY,
     BENCH_GEMM,
+    BENCH_SOFTMAX,
+    BENCH_ATTENTION,
+    BENCH_RMSNORM,
     BENCH_ACTIVATION,
     BENCH_TRANSPOSE,
     BENCH_QUANTIZE,
@@ -29,6 +32,15 @@ typedef struct bench_permutation {
     uint32_t perm[BENCH_MAX_DIMS];
 } bench_permutation;
 
+/* The sizes of an attention problem. */
+typedef struct bench_heads {
+    uint64_t batch;
+    uint32_t q_heads, kv_heads, head_dim;
+    uint64_t q_len, kv_len;
+    uint32_t page_size; /* 0: no pages */
+    bool causal;        /* query i sees the keys up to i + kv_len - q_len */
+} bench_heads;
+
 typedef struct bench_options {
     bench_command command;
     bench_command help_for; /* BENCH_HELP: of which command */
@@ -41,6 +53,7 @@ typedef struct bench_options {
     hal_dtype dtype;
     const char *op;
     uint64_t m, n, k, rows, columns;
+    bench_heads heads;
     const char *perm; /* as it was given */
     bench_permutation permutation;
 } bench_options;
@@ -53,7 +66,7 @@ void bench_options_help(bench_command command, FILE *out);
 
 typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_OPERATOR } bench_kind;
 
-enum { BENCH_MAX_PEERS = 2 };
+enum { BENCH_MAX_PEERS = 3 };
 
 typedef struct bench_row {
     bench_kind kind;
@@ -86,11 +99,11 @@ typedef struct bench_row {
     uint32_t peer_count;
     struct {
         const char *name;
-        double rate, ratio; /* ours / the peer's */
-    } peers[BENCH_MAX_PEERS];
-    double max_error, bound; /* where the error is nearest to its bound: |got - want|, and what it may be */
-    uint64_t m, n, k;        /* gemm */
-    double peak_fraction;    /* gemm: floor_ratio, or on GPUs the share of the published peak */
+        double rate, ratio;   /* ours / the peer's */
+    } peers[BENCH_MAX_PEERS]; /* the first is the one to compare with */
+    double max_error, bound;  /* where the error is nearest to its bound: |got - want|, and what it may be */
+    uint64_t m, n, k;         /* gemm */
+    double peak_fraction;     /* gemm: floor_ratio, or on GPUs the share of the published peak */
 } bench_row;
 
 typedef struct bench_floors {
@@ -137,6 +150,12 @@ uint32_t bench_overhead_steps(const bench_options *options);
 uint32_t bench_replay_steps(const bench_options *options);
 void bench_gemm(bench_run *run, const bench_device *device);
 uint32_t bench_gemm_steps(const bench_options *options);
+void bench_softmax(bench_run *run, const bench_device *device);
+uint32_t bench_softmax_steps(const bench_options *options);
+void bench_attention(bench_run *run, const bench_device *device);
+uint32_t bench_attention_steps(const bench_options *options);
+void bench_rmsnorm(bench_run *run, const bench_device *device);
+uint32_t bench_rmsnorm_steps(const bench_options *options);
 void bench_activation(bench_run *run, const bench_device *device);
 uint32_t bench_activation_steps(const bench_options *options);
 void bench_transpose(bench_run *run, const bench_device *device);

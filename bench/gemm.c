@@ -61,6 +61,11 @@ void bench_gemm_measure(bench_run *run, const bench_device *device, const bench_
     if (cpu)
         bench_openblas_peer(&job.peers[0], problem, run->machine.floors.threads);
     bench_clblast_peer(&job.peers[1], problem, device);
+    if (problem->full_m) {
+        const bench_problem full = {
+            .m = problem->full_m, .n = problem->full_n, .k = problem->full_k, .dtype = problem->dtype};
+        bench_own_gemm_peer(&job.peers[2], "full size", device, &full, job.limit);
+    }
     bench_row *row = bench_job_measure(run, device, &job);
     if (!row)
         return;
@@ -94,11 +99,14 @@ uint64_t bench_gemm_fit(const bench_device *device, const bench_problem *problem
     return fits;
 }
 
-/* Few rows, a matrix that fills its tiles, a k that just does and just does not, and one that fills nothing. */
+/* Few rows, a matrix that fills its tiles, a k that just does and just does not, and one that fills nothing: these are
+ * compared with a near size that does. */
 static const struct {
-    uint64_t m, n, k;
-} shapes[] = {{1, 3072, 1024},   {8, 3072, 1024},    {9, 3072, 1024},    {16, 3072, 1024},   {17, 3072, 1024},
-              {256, 3072, 1024}, {1024, 1024, 1024}, {1024, 1024, 1023}, {1024, 1024, 1025}, {1000, 1001, 1003}};
+    uint64_t m, n, k, full_m, full_k;
+} shapes[] = {{1, 3072, 1024, 0, 0},         {8, 3072, 1024, 0, 0},          {9, 3072, 1024, 8, 1024},
+              {16, 3072, 1024, 0, 0},        {17, 3072, 1024, 16, 1024},     {256, 3072, 1024, 0, 0},
+              {1024, 1024, 1024, 0, 0},      {1024, 1024, 1023, 1024, 1024}, {1024, 1024, 1025, 1024, 1024},
+              {1000, 1001, 1003, 1024, 1024}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0], QUICK_SHRINK = 8 };
 
 static bool single(const bench_options *options)
@@ -123,6 +131,9 @@ static bench_problem problem_at(const bench_options *options, uint32_t i)
         problem.m = shrink(options, shapes[i].m);
         problem.n = shrink(options, shapes[i].n);
         problem.k = shrink(options, shapes[i].k);
+        problem.full_m = shrink(options, shapes[i].full_m);
+        problem.full_n = (problem.n + 63) / 64 * 64;
+        problem.full_k = shrink(options, shapes[i].full_k);
     }
     return problem;
 }

@@ -10,6 +10,7 @@ typedef struct bench_problem {
     hal_dtype dtype;
     double budget;                   /* seconds to spend on timed rounds */
     const bench_operand_data *a, *b; /* A is m x k, B k x n: at least so many elements */
+    uint64_t full_m, full_n, full_k; /* a near size that fills its tiles, to compare with; 0: none */
 } bench_problem;
 
 /* The job of a problem, without peers. */
@@ -27,6 +28,9 @@ void bench_gemm_check(const bench_problem *problem, const void *result, bench_wo
 
 /* OpenBLAS on the host, in FP32. */
 void bench_openblas_peer(bench_peer *peer, const bench_problem *problem, uint32_t threads);
+/* libhal's product of another size on the same device: its rate in what limits the job. `name` stays the caller's. */
+void bench_own_gemm_peer(bench_peer *peer, const char *name, const bench_device *device, const bench_problem *problem,
+                         bench_limit limit);
 /* CLBlast on an OpenCL device, in FP32. */
 void bench_clblast_peer(bench_peer *peer, const bench_problem *problem, const bench_device *device);
 

@@ -48,6 +48,9 @@ static void measure(bench_run *run)
     } questions[BENCH_COMMANDS] = {[BENCH_OVERHEAD] = {bench_overhead, bench_overhead_steps},
                                    [BENCH_REPLAY] = {bench_replay, bench_replay_steps},
                                    [BENCH_GEMM] = {bench_gemm, bench_gemm_steps},
+                                   [BENCH_SOFTMAX] = {bench_softmax, bench_softmax_steps},
+                                   [BENCH_ATTENTION] = {bench_attention, bench_attention_steps},
+                                   [BENCH_RMSNORM] = {bench_rmsnorm, bench_rmsnorm_steps},
                                    [BENCH_ACTIVATION] = {bench_activation, bench_activation_steps},
                                    [BENCH_TRANSPOSE] = {bench_transpose, bench_transpose_steps},
                                    [BENCH_QUANTIZE] = {bench_quantize, bench_quantize_steps}};

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_ROUNDS = 63, LEAST_ROUNDS = 5, MAX_REPEATS = 64 };
+enum { MAX_ROUNDS = 63, LEAST_ROUNDS = 5, LEAST_IN_SUITE = 3, MAX_REPEATS = 64 };
 
 /* Short calls are repeated until they take this long; and the limit until it takes as long as the calls, within this,
  * so that both are as likely to be interrupted by others on the machine. */
@@ -19,6 +19,7 @@ typedef struct measurement {
     bench_stage stage;
     bench_host_limit *host_limit; /* on CPU devices */
     double published;             /* GFLOP/s, of GPUs */
+    double call_seconds;          /* of a call, once it is warm */
     uint32_t repeats, floor_repeats, rounds;
     double submit[MAX_ROUNDS], wait[MAX_ROUNDS], on_device[MAX_ROUNDS], seconds[MAX_ROUNDS];
     double floor_rate[MAX_ROUNDS], peer_rate[BENCH_MAX_PEERS][MAX_ROUNDS];
@@ -127,34 +128,42 @@ static bool run_round(measurement *self, uint32_t round)
     return true;
 }
 
-/* How often each is called in a round. */
+/* How often each is called in a round; the first time, which may compile, is over then. */
 static bool choose_repeats(measurement *self)
 {
     bench_times warm;
     if (!bench_stage_call(&self->stage, 1, !is_cpu(self), &warm))
         return false;
-    self->repeats = (uint32_t)fmin(fmax(ceil(round_seconds / seconds_of(self, &warm)), 1), MAX_REPEATS);
+    self->call_seconds = seconds_of(self, &warm);
+    self->repeats = (uint32_t)fmin(fmax(ceil(round_seconds / self->call_seconds), 1), MAX_REPEATS);
     self->floor_repeats = 1;
     if (!run_floor(self, 0))
         return false;
-    double start = bench_seconds(), calls = fmin(seconds_of(self, &warm) * self->repeats, most_floor_seconds);
+    double start = bench_seconds(), calls = fmin(self->call_seconds * self->repeats, most_floor_seconds);
     if (!run_floor(self, 0))
         return false;
     self->floor_repeats = (uint32_t)fmin(fmax(calls / (bench_seconds() - start), 1), MAX_REPEATS);
-    return run_round(self, 0); /* the first times of the peers; it is not counted */
+    for (uint32_t i = 0; i < BENCH_MAX_PEERS; i++)
+        if (!run_peer(self, i, 0))
+            return false;
+    return true;
 }
 
 static bool run_rounds(measurement *self)
 {
     bench_times last;
-    uint32_t most = self->run->options->rounds, least = most < LEAST_ROUNDS ? most : LEAST_ROUNDS;
+    const bench_options *options = self->run->options;
+    uint32_t most = options->rounds, enough = options->command == BENCH_SUITE ? LEAST_IN_SUITE : LEAST_ROUNDS;
+    bool slow = self->call_seconds > self->job->budget; /* then once has to do */
+    uint32_t least = slow ? 1 : most < enough ? most : enough;
     double deadline = bench_seconds() + self->job->budget;
     while (self->rounds < most && (self->rounds < least || bench_seconds() < deadline) && !bench_interrupted()) {
         if (!run_round(self, self->rounds))
             return false;
         self->rounds++;
     }
-    if (is_cpu(self)) { /* its clock adds work to the stream: in a run of its own */
+    self->on_device[0] = is_cpu(self) ? NAN : self->on_device[0];
+    if (is_cpu(self) && !slow) { /* its clock adds work to the stream: in a run of its own */
         if (!bench_stage_call(&self->stage, self->repeats, true, &last))
             return false;
         self->on_device[0] = last.device * 1e9;
@@ -243,7 +252,7 @@ bench_row *bench_job_measure(bench_run *run, const bench_device *device, bench_j
         row->max_error = worst.error;
         row->bound = worst.bound;
     }
-    if (!good && (status == HAL_ERROR_UNAVAILABLE || status == HAL_ERROR_UNSUPPORTED))
+    if (!good && (status == HAL_ERROR_UNAVAILABLE || status == HAL_ERROR_UNSUPPORTED || status == HAL_ERROR_LIMIT))
         snprintf(row->note, sizeof row->note, "%.500s", self.stage.error); /* this build or device cannot do it */
     else if (good && !(worst.share <= 1))
         bench_row_fail(run, row, "wrong result: off by %.3g, %.3g times the bound", worst.error, worst.share);

@@ -85,15 +85,11 @@ static void put_limits(cJSON *item, const bench_row *row)
         put(floor, "rate", row->floor_rate);
     }
     put(item, "floor_ratio", row->floor_ratio);
-    /* The best of the peers, then all of them. */
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < row->peer_count; i++)
-        best = row->peers[i].rate > row->peers[best].rate ? i : best;
     if (row->peer_count)
-        cJSON_AddStringToObject(item, "peer", row->peers[best].name);
+        cJSON_AddStringToObject(item, "peer", row->peers[0].name);
     else
         cJSON_AddNullToObject(item, "peer");
-    put(item, "peer_ratio", row->peer_count ? row->peers[best].ratio : NAN);
+    put(item, "peer_ratio", row->peer_count ? row->peers[0].ratio : NAN);
     cJSON *peers = cJSON_AddArrayToObject(item, "peers");
     for (uint32_t i = 0; i < row->peer_count; i++) {
         cJSON *peer = cJSON_CreateObject();

@@ -93,7 +93,7 @@ static void operator_cells(bench_table *table, const bench_row *row)
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->shape);
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", hal_dtype_name(row->dtype));
     cell_ns(table, row->seconds * 1e9);
-    cell_number(table, row->rate, row->rate < 100 ? 1 : 0);
+    cell_number(table, row->rate, row->rate < 1 ? 3 : row->rate < 100 ? 1 : 0);
     bench_table_cell(table, BENCH_TONE_PLAIN, "%s", row->unit);
     cell_number(table, row->floor_ratio * 100, 0);
     cell_number(table, row->floor_rate, row->floor_rate < 100 ? 1 : 0);
@@ -248,7 +248,7 @@ uint32_t bench_report_questions(const bench_run *run, bench_question *questions,
 /* Of a layer's products it says for how many tokens: as many as the device does in a moment. */
 static void operator_answer(const bench_row *row, char text[96])
 {
-    int used = snprintf(text, 96, "%.*f %s", row->rate < 10 ? 1 : 0, row->rate, row->unit);
+    int used = snprintf(text, 96, "%.*f %s", row->rate < 1 ? 3 : row->rate < 10 ? 1 : 0, row->rate, row->unit);
     if (!isnan(row->floor_ratio))
         used += snprintf(text + used, 96 - (size_t)used, ", %.0f%%", row->floor_ratio * 100);
     if (row->m && strcmp(row->label, row->op) != 0)

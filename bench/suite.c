@@ -82,11 +82,10 @@ void bench_suite(bench_run *run)
     static const struct {
         void (*measure)(bench_run *run, const bench_device *device);
         uint32_t (*steps)(const bench_options *options);
-    } questions[] = {{bench_overhead, bench_overhead_steps},
-                     {bench_replay, bench_replay_steps},
-                     {bench_activation, bench_activation_steps},
-                     {bench_transpose, bench_transpose_steps},
-                     {bench_quantize, bench_quantize_steps}};
+    } questions[] = {{bench_overhead, bench_overhead_steps},   {bench_replay, bench_replay_steps},
+                     {bench_softmax, bench_softmax_steps},     {bench_attention, bench_attention_steps},
+                     {bench_rmsnorm, bench_rmsnorm_steps},     {bench_activation, bench_activation_steps},
+                     {bench_transpose, bench_transpose_steps}, {bench_quantize, bench_quantize_steps}};
     enum { QUESTIONS = sizeof questions / sizeof questions[0], LAYER_STEPS = 3 * 2 };
     run->steps = run->device_count * LAYER_STEPS;
     for (uint32_t q = 0; q < QUESTIONS; q++)

@@ -23,7 +23,7 @@ expect() {
 
 case $case in
 help)
-    for command in "" devices overhead replay gemm activation transpose quantize; do
+    for command in "" devices overhead replay gemm softmax attention rmsnorm activation transpose quantize; do
         # shellcheck disable=SC2086
         expect 0 $command --help
         grep -q '^examples:' "$folder/out" || die "no examples in the help of '$command'"
@@ -43,6 +43,7 @@ usage)
     expect 2 activation --op frobnicate
     expect 2 activation --rows 0
     expect 2 gemm --op silu
+    expect 2 attention --q-heads 3 --kv-heads 2
     expect 2 transpose --shape 3x5 --perm 1,1
     expect 2 overhead --rounds
     expect 2 replay surplus
@@ -62,7 +63,8 @@ devices)
 json)
     need_device
     expect 0 --quick --json "$folder/all.json" --html "$folder/all.html"
-    "$check" "$folder/all.json" overhead replay gemm activation transpose quantize || die "the JSON is not right"
+    "$check" "$folder/all.json" overhead replay gemm softmax attention rmsnorm activation \
+        transpose quantize || die "the JSON is not right"
     grep -q '^comparison' "$folder/out" || die "no comparison at the end"
     grep -q '</html>' "$folder/all.html" || die "the page is not complete"
     if grep -Eq '(src|href)=' "$folder/all.html"; then die "the page needs something outside itself"; fi
@@ -73,7 +75,8 @@ json)
     ;;
 operators)
     need_device
-    for command in "gemm --m 9" activation transpose quantize; do
+    for command in "gemm --m 9" softmax attention "attention --q-len 3 --kv-len 40 --page-size 16" rmsnorm activation \
+        transpose quantize; do
         # shellcheck disable=SC2086
         expect 0 $command --quick --json "$folder/op.json"
         "$check" "$folder/op.json" "${command%% *}" || die "the JSON of '$command' is not right"

@@ -46,7 +46,8 @@ static bool has(const cJSON *item, const char *name, bool text, bool may_be_null
 
 static bool is_operator(const char *kind)
 {
-    static const char *const known[] = {"gemm", "activation", "transpose", "quantize"};
+    static const char *const known[] = {"gemm",       "softmax",   "attention", "rmsnorm",
+                                        "activation", "transpose", "quantize"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(kind, known[i]))
             return true;

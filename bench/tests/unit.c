@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "attention.h"
 #include "gemm.h"
 #include "report.h"
 #include "stats.h"
@@ -80,6 +81,13 @@ static void arguments(void **state)
     assert_true(shape->perm[0] == 0 && shape->perm[1] == 2 && shape->perm[2] == 1);
     assert_true(parse(&options, "transpose --shape 3x5", error, sizeof error));
     assert_true(shape->perm[0] == 1 && shape->perm[1] == 0);
+    assert_true(parse(&options, "attention --batch 2 --q-heads 6 --kv-heads 3 --head-dim 64 --q-len 5 --kv-len 9",
+                      error, sizeof error));
+    const bench_heads *heads = &options.heads;
+    assert_true(heads->batch == 2 && heads->q_heads == 6 && heads->kv_heads == 3 && heads->head_dim == 64);
+    assert_true(heads->q_len == 5 && heads->kv_len == 9 && !heads->causal && heads->page_size == 0);
+    assert_true(parse(&options, "attention --causal --page-size 16", error, sizeof error));
+    assert_true(heads->causal && heads->page_size == 16);
     assert_true(parse(&options, "help gemm", error, sizeof error));
     assert_true(options.command == BENCH_HELP && options.help_for == BENCH_GEMM);
     assert_true(parse(&options, "-V", error, sizeof error));
@@ -111,7 +119,10 @@ static void wrong_arguments(void **state)
                                            {"transpose --shape 2x3 --perm 1,1", "1,1"},
                                            {"transpose --shape 2x3 --perm 1,2", "1,2"},
                                            {"transpose --shape 2x3 --perm 0", "\"0\""},
-                                           {"transpose --rows 3", "--rows"}};
+                                           {"transpose --rows 3", "--rows"},
+                                           {"attention --q-heads 5 --kv-heads 2", "multiple"},
+                                           {"attention --head-dim 257", "257"},
+                                           {"attention --page-size 0", "\"0\""}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         bench_options options;
         char error[300] = "";
@@ -237,12 +248,19 @@ static void operator_cases(void **state)
     char error[300];
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         assert_true(parse(&options, lines[i], error, sizeof error));
-        uint32_t (*steps)(const bench_options *options) =
-            options.command == BENCH_ACTIVATION ? bench_activation_steps : bench_quantize_steps;
-        assert_int_equal(steps(&options), 2);
+        uint32_t (*steps)(const bench_options *options) = options.command == BENCH_ACTIVATION ? bench_activation_steps
+                                                          : options.command == BENCH_SOFTMAX  ? bench_softmax_steps
+                                                          : options.command == BENCH_RMSNORM  ? bench_rmsnorm_steps
+                                                                                              : bench_quantize_steps;
+        uint32_t cases = steps(&options);
+        assert_true(cases > 0 && cases % 2 == 0); /* of two dtypes */
     }
     assert_true(parse(&options, "activation", error, sizeof error));
     assert_int_equal(bench_activation_steps(&options), 16);
+    assert_true(parse(&options, "attention --page-size 16", error, sizeof error));
+    assert_int_equal(bench_attention_steps(&options), 14); /* pages alone leave the table as it is */
+    assert_true(parse(&options, "attention --q-len 1", error, sizeof error));
+    assert_int_equal(bench_attention_steps(&options), 1);
     assert_true(parse(&options, "transpose --shape 3x5 --dtype f16", error, sizeof error));
     assert_int_equal(bench_transpose_steps(&options), 1);
     assert_true(parse(&options, "gemm", error, sizeof error));
@@ -265,6 +283,41 @@ static void operator_cases(void **state)
     assert_true(cases[0].rows == 100 && cases[0].columns == 5 && cases[0].dtype == HAL_F32);
     options = (bench_options){.command = BENCH_SUITE};
     assert_int_equal(bench_matrix_cases(&options, table, 3, cases), 1);
+}
+
+/* A plain FP32 attention is within the bound; a key too many is not. */
+static void attention_bound(void **state)
+{
+    (void)state;
+    enum { DIM = 16, QUERIES = 3, KEYS = 5, HEADS = 2 };
+    bench_attention_problem problem = {.heads = {1, HEADS, 1, DIM, QUERIES, KEYS, 2, true}, .dtype = HAL_F32};
+    float result[QUERIES * HEADS * DIM];
+    assert_true(bench_attention_create(&problem));
+    assert_int_equal(problem.page_columns, 3);
+    for (uint64_t extra = 0; extra < 2; extra++) {
+        for (uint64_t row = 0; row < (uint64_t)QUERIES * HEADS; row++) {
+            float weights[KEYS], sum = 0;
+            uint64_t keys = bench_attention_keys(&problem.heads, row / HEADS);
+            assert_int_equal(keys, row / HEADS + 3);
+            keys += row == 0 ? extra : 0;
+            memset(result + row * DIM, 0, DIM * sizeof *result);
+            for (uint64_t j = 0; j < keys; j++) {
+                uint64_t place = ((2 - j / 2) * 2 + j % 2) * DIM; /* pages from last to first */
+                float score = 0;
+                for (uint64_t d = 0; d < DIM; d++)
+                    score += problem.q.values[row * DIM + d] * problem.k.values[place + d];
+                sum += weights[j] = expf(score * 0.25f);
+                for (uint64_t d = 0; d < DIM; d++)
+                    result[row * DIM + d] += weights[j] * problem.v.values[place + d];
+            }
+            for (uint64_t d = 0; d < DIM; d++)
+                result[row * DIM + d] /= sum;
+        }
+        bench_worst worst = {0};
+        bench_attention_check(&problem, result, &worst);
+        assert_true(extra ? worst.share > 1 : worst.share < 1);
+    }
+    bench_attention_destroy(&problem);
 }
 
 static void host_limits(void **state)
@@ -290,10 +343,10 @@ static void json_of_operators(void **state)
     row->floor = "copy";
     row->floor_rate = 20;
     row->peer_count = 2;
-    row->peers[0].name = "slow";
+    row->peers[0].name = "first";
     row->peers[0].rate = 1;
     row->peers[0].ratio = 30;
-    row->peers[1].name = "fast";
+    row->peers[1].name = "second";
     row->peers[1].rate = 10;
     row->peers[1].ratio = 3;
     char *text = bench_report_json(&run);
@@ -302,8 +355,8 @@ static void json_of_operators(void **state)
     const cJSON *item = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "results"), 0);
     const cJSON *floor = cJSON_GetObjectItemCaseSensitive(item, "floor");
     assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "kind")->valuestring, "activation");
-    assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "peer")->valuestring, "fast");
-    near(cJSON_GetObjectItemCaseSensitive(item, "peer_ratio")->valuedouble, 3);
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(item, "peer")->valuestring, "first");
+    near(cJSON_GetObjectItemCaseSensitive(item, "peer_ratio")->valuedouble, 30);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(item, "peers")), 2);
     near(cJSON_GetObjectItemCaseSensitive(floor, "rate")->valuedouble, 20);
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "seconds")));
@@ -356,19 +409,11 @@ static void whole_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(median_and_quartiles),
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(aligned_table),
-        cmocka_unit_test(times),
-        cmocka_unit_test(published_peaks),
-        cmocka_unit_test(gemm_bound),
-        cmocka_unit_test(worst_errors),
-        cmocka_unit_test(operator_cases),
-        cmocka_unit_test(host_limits),
-        cmocka_unit_test(json_of_operators),
-        cmocka_unit_test(json_of_rows),
-        cmocka_unit_test(whole_files),
+        cmocka_unit_test(median_and_quartiles), cmocka_unit_test(arguments),    cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(aligned_table),        cmocka_unit_test(times),        cmocka_unit_test(published_peaks),
+        cmocka_unit_test(gemm_bound),           cmocka_unit_test(worst_errors), cmocka_unit_test(operator_cases),
+        cmocka_unit_test(attention_bound),      cmocka_unit_test(host_limits),  cmocka_unit_test(json_of_operators),
+        cmocka_unit_test(json_of_rows),         cmocka_unit_test(whole_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
