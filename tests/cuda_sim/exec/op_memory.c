@@ -47,11 +47,24 @@ static inline uint64_t extend(uint64_t value, const memory_op *op, uint32_t regi
     return value;
 }
 
+static void load_words(uint32_t *d, uint32_t mask, uint8_t *const *host, uint32_t at)
+{
+    for (uint32_t lane = 0; mask == ~0u && lane < PTX_LANES; lane++) {
+        d[lane] = (uint32_t)load_host(host[lane] + at, 4);
+    }
+    SIM_FOR_LANES(lane, mask == ~0u ? 0 : mask)
+    {
+        d[lane] = (uint32_t)load_host(host[lane] + at, 4);
+    }
+}
+
 static void load_lanes(const sim_warp *warp, const memory_op *op, uint32_t mask, uint8_t *const *host)
 {
     for (uint32_t k = 0; k < op->count; k++) {
         uint32_t at = k * op->size, registers = op->registers[k];
-        if (registers == 8) {
+        if (op->size == 4 && registers == 4) { /* what kernels are full of */
+            load_words(sim_u32(warp, op->slot[k]), mask, host, at);
+        } else if (registers == 8) {
             uint64_t *d = sim_u64(warp, op->slot[k]);
             SIM_FOR_LANES(lane, mask)
             {

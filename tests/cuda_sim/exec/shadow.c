@@ -397,6 +397,14 @@ static uint64_t word_at(const actor_view *v, struct sim_shadow *shadow, race_ste
     return other;
 }
 
+/* `count` is a constant: the loops over words go. */
+static ALWAYS_INLINE bool short_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane,
+                                     uint32_t offset, uint32_t count)
+{
+    words w = {.first = offset / 4, .count = count, .lane = lane, .shift = ONE_LANE};
+    return run_step(v, shadow, &w, step);
+}
+
 /* `count` words from *at on, if need be in parts. */
 static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t *at,
                          uint32_t count)
@@ -409,6 +417,9 @@ static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_st
     for (uint32_t next = *at; next < end; next += 4 * part) {
         uint32_t rest = (end - next) / 4;
         *at = next;
+        if (part == 1 && short_step(v, shadow, step, lane, next, 1)) {
+            continue;
+        }
         uint64_t other = part == 1 ? word_at(v, shadow, step, lane, at, end)
                                    : words_at(v, shadow, step, lane, at, rest < part ? rest : part);
         if (other) {
@@ -416,14 +427,6 @@ static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_st
         }
     }
     return 0;
-}
-
-/* `count` is a constant: the loops over words go. */
-static ALWAYS_INLINE bool short_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane,
-                                     uint32_t offset, uint32_t count)
-{
-    words w = {.first = offset / 4, .count = count, .lane = lane, .shift = ONE_LANE};
-    return run_step(v, shadow, &w, step);
 }
 
 uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
