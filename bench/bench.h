@@ -162,7 +162,8 @@ void bench_transpose(bench_run *run, const bench_device *device);
 uint32_t bench_transpose_steps(const bench_options *options);
 void bench_quantize(bench_run *run, const bench_device *device);
 uint32_t bench_quantize_steps(const bench_options *options);
-void bench_suite(bench_run *run);
+/* What the command asks for, on every device. */
+void bench_measure(bench_run *run);
 void bench_trace(bench_run *run, const bench_device *device);
 /* The exit code. */
 int bench_devices(const bench_options *options, FILE *out, bool colour);

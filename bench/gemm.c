@@ -144,16 +144,16 @@ uint32_t bench_gemm_steps(const bench_options *options)
     return bench_dtypes(options, single(options), dtypes) * (single(options) ? 1 : SHAPES);
 }
 
-static void measure_shape(bench_run *run, const bench_device *device, bench_problem *problem)
+static void measure_shape(bench_run *run, const bench_device *device, bench_problem problem)
 {
     bench_operand_data a = {0}, b = {0};
-    problem->a = &a;
-    problem->b = &b;
-    if (bench_operand_create(&a, problem->m * problem->k, problem->dtype, 1, 1) &&
-        bench_operand_create(&b, problem->k * problem->n, problem->dtype, 2, 1)) {
-        bench_gemm_measure(run, device, problem);
+    problem.a = &a;
+    problem.b = &b;
+    if (bench_operand_create(&a, problem.m * problem.k, problem.dtype, 1, 1) &&
+        bench_operand_create(&b, problem.k * problem.n, problem.dtype, 2, 1)) {
+        bench_gemm_measure(run, device, &problem);
     } else {
-        const bench_job job = bench_gemm_job(problem);
+        const bench_job job = bench_gemm_job(&problem);
         bench_job_no_memory(run, device, &job);
     }
     bench_operand_destroy(&a);
@@ -169,6 +169,6 @@ void bench_gemm(bench_run *run, const bench_device *device)
         for (uint32_t i = 0; i < (single(options) ? 1 : SHAPES) && !bench_interrupted(); i++) {
             bench_problem problem = problem_at(options, i);
             problem.dtype = dtypes[d];
-            measure_shape(run, device, &problem);
+            measure_shape(run, device, problem);
         }
 }

@@ -40,30 +40,6 @@ static void report(bench_run *run)
     }
 }
 
-static void measure(bench_run *run)
-{
-    static const struct {
-        void (*measure)(bench_run *run, const bench_device *device);
-        uint32_t (*steps)(const bench_options *options);
-    } questions[BENCH_COMMANDS] = {[BENCH_OVERHEAD] = {bench_overhead, bench_overhead_steps},
-                                   [BENCH_REPLAY] = {bench_replay, bench_replay_steps},
-                                   [BENCH_GEMM] = {bench_gemm, bench_gemm_steps},
-                                   [BENCH_SOFTMAX] = {bench_softmax, bench_softmax_steps},
-                                   [BENCH_ATTENTION] = {bench_attention, bench_attention_steps},
-                                   [BENCH_RMSNORM] = {bench_rmsnorm, bench_rmsnorm_steps},
-                                   [BENCH_ACTIVATION] = {bench_activation, bench_activation_steps},
-                                   [BENCH_TRANSPOSE] = {bench_transpose, bench_transpose_steps},
-                                   [BENCH_QUANTIZE] = {bench_quantize, bench_quantize_steps}};
-    const bench_options *options = run->options;
-    if (options->command == BENCH_SUITE) {
-        bench_suite(run);
-        return;
-    }
-    run->steps = questions[options->command].steps(options) * run->device_count;
-    for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
-        questions[options->command].measure(run, &run->devices[i]);
-}
-
 static int run_bench(bench_run *run)
 {
     const bench_options *options = run->options;
@@ -84,7 +60,7 @@ static int run_bench(bench_run *run)
     fprintf(run->out, "this host at its best: %.0f GFLOP/s FP32, copy %.1f GB/s, read %.1f GB/s\n",
             run->machine.floors.fma_gflops, run->machine.floors.copy_gbps, run->machine.floors.read_gbps);
     fflush(run->out);
-    measure(run);
+    bench_measure(run);
     report(run);
     for (uint32_t i = 0; options->trace && i < run->device_count && !bench_interrupted(); i++)
         bench_trace(run, &run->devices[i]);

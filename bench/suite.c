@@ -1,5 +1,5 @@
-/* suite.c - the default run: overhead and replay, an example of each operator, and a Qwen3-8B feed-forward layer, on
- * every backend. */
+/* suite.c - what is measured: one command's question, or in the default run overhead and replay, an example of each
+ * operator, and a Qwen3-8B feed-forward layer, on every backend. */
 #include "gemm.h"
 
 #include <math.h>
@@ -76,23 +76,38 @@ static void measure_layers(bench_run *run, hal_dtype dtype)
     destroy(&data);
 }
 
-void bench_suite(bench_run *run)
+static const struct {
+    void (*measure)(bench_run *run, const bench_device *device);
+    uint32_t (*steps)(const bench_options *options);
+} questions[BENCH_COMMANDS] = {[BENCH_OVERHEAD] = {bench_overhead, bench_overhead_steps},
+                               [BENCH_REPLAY] = {bench_replay, bench_replay_steps},
+                               [BENCH_GEMM] = {bench_gemm, bench_gemm_steps},
+                               [BENCH_SOFTMAX] = {bench_softmax, bench_softmax_steps},
+                               [BENCH_ATTENTION] = {bench_attention, bench_attention_steps},
+                               [BENCH_RMSNORM] = {bench_rmsnorm, bench_rmsnorm_steps},
+                               [BENCH_ACTIVATION] = {bench_activation, bench_activation_steps},
+                               [BENCH_TRANSPOSE] = {bench_transpose, bench_transpose_steps},
+                               [BENCH_QUANTIZE] = {bench_quantize, bench_quantize_steps}};
+
+/* A command of its own is measured in full; the suite has an example of each, but for gemm a layer. */
+static bool asked_for(bench_command command, int question)
+{
+    return questions[question].measure && (command == BENCH_SUITE ? question != BENCH_GEMM : question == (int)command);
+}
+
+void bench_measure(bench_run *run)
 {
     static const hal_dtype dtypes[] = {HAL_F32, HAL_BF16};
-    static const struct {
-        void (*measure)(bench_run *run, const bench_device *device);
-        uint32_t (*steps)(const bench_options *options);
-    } questions[] = {{bench_overhead, bench_overhead_steps},   {bench_replay, bench_replay_steps},
-                     {bench_softmax, bench_softmax_steps},     {bench_attention, bench_attention_steps},
-                     {bench_rmsnorm, bench_rmsnorm_steps},     {bench_activation, bench_activation_steps},
-                     {bench_transpose, bench_transpose_steps}, {bench_quantize, bench_quantize_steps}};
-    enum { QUESTIONS = sizeof questions / sizeof questions[0], LAYER_STEPS = 3 * 2 };
-    run->steps = run->device_count * LAYER_STEPS;
-    for (uint32_t q = 0; q < QUESTIONS; q++)
-        run->steps += run->device_count * questions[q].steps(run->options);
-    for (uint32_t q = 0; q < QUESTIONS; q++)
-        for (uint32_t i = 0; i < run->device_count && !bench_interrupted(); i++)
+    enum { LAYER_STEPS = 3 * 2 };
+    const bench_options *options = run->options;
+    bool suite = options->command == BENCH_SUITE;
+    run->steps = suite ? run->device_count * LAYER_STEPS : 0;
+    for (int q = 0; q < BENCH_COMMANDS; q++)
+        if (asked_for(options->command, q))
+            run->steps += run->device_count * questions[q].steps(options);
+    for (int q = 0; q < BENCH_COMMANDS; q++)
+        for (uint32_t i = 0; asked_for(options->command, q) && i < run->device_count && !bench_interrupted(); i++)
             questions[q].measure(run, &run->devices[i]);
-    for (uint32_t d = 0; d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++)
+    for (uint32_t d = 0; suite && d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++)
         measure_layers(run, dtypes[d]);
 }

@@ -38,7 +38,7 @@ static hal_status call(hal_cmdlist *list, const bench_job *job, const hal_span *
 /* Where element `place` of the result comes from. */
 static uint64_t source(const bench_permutation *shape, uint64_t place)
 {
-    uint64_t index[HAL_MAX_DIMS], from = 0;
+    uint64_t index[HAL_MAX_DIMS] = {0}, from = 0;
     for (uint32_t d = shape->rank; d-- > 0; place /= shape->dims[shape->perm[d]])
         index[shape->perm[d]] = place % shape->dims[shape->perm[d]];
     for (uint32_t d = 0; d < shape->rank; d++)
