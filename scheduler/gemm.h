@@ -4,23 +4,11 @@
 
 #include <hal/ops.h>
 
-#include "kernel_abi.h"
-#include "kernel_cache.h"
+#include "operand.h"
 
 /* Positions of the spans: of every kernel, and the rest of gemm_any. */
 enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
 enum { GEMM_B_UP = GEMM_OPERANDS, GEMM_AT_SCALE_A, GEMM_AT_SCALE_B, GEMM_AT_SCALE_D, GEMM_ALL_OPERANDS };
-
-/* A matrix of the problem: `rows` rows of `columns` elements, `ld` elements apart, once per problem of the batch. */
-typedef struct gemm_operand {
-    const char *name;
-    bool present; /* it is touched */
-    hal_span span;
-    hal_dtype dtype;
-    uint64_t rows, columns, ld, stride;
-    uint64_t bytes; /* from the first byte of the first element to the last of the last */
-    uint64_t start; /* of the buffer in the memory it lies in */
-} gemm_operand;
 
 /* A checked descriptor. k is 0 where A and B are not to be read. */
 typedef struct gemm_problem {
@@ -32,7 +20,8 @@ typedef struct gemm_problem {
     hal_dtype between;
     hal_mode mode;
     float alpha, beta, swiglu_alpha;
-    gemm_operand operands[GEMM_ALL_OPERANDS];
+    hal_span workspace;
+    hal_operand operands[GEMM_ALL_OPERANDS];
 } gemm_problem;
 
 /* A kernel and how to launch it. */
@@ -65,8 +54,29 @@ typedef enum gemm_kernel {
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen);
 
+/* Whether a problem asks for what only gemm_any has. */
+bool hal_gemm_needs_any(const gemm_problem *problem);
+
+/* The plan of gemm_combine: the parts of split-K are its A, as many as its k. */
+void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *problem, gemm_plan *plan);
+
 /* FLOP/s that a compute unit reaches at the least. */
 double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel);
+
+/* Check a descriptor. *empty: there is nothing to do. `spans`: A, B and D must be given. */
+hal_status hal_gemm_resolve(const hal_gemm_desc *desc, bool spans, gemm_problem *problem, bool *empty);
+/* Records a problem's dispatches; most_groups of each, 0: as planned. */
+hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,
+                           gemm_kernel *used);
+/* One dispatch of a plan. */
+hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan, const gemm_problem *problem,
+                             uint64_t most_groups);
+
+/* Into how many parts split-K would cut k on the device; 1: it would not. */
+uint32_t hal_gemm_parts(const hal_device_info *info, const gemm_problem *problem, uint32_t without);
+/* k in so many parts, or some less; the problem has a workspace of that many times m n floats. */
+hal_status hal_gemm_record_parts(hal_cmdlist *list, const gemm_problem *problem, uint32_t parts, uint32_t without,
+                                 gemm_kernel *used);
 
 /* hal_gemm without some kernels; tests run every form of a kernel on every device with it. *used: the one taken. */
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used);

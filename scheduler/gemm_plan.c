@@ -111,10 +111,9 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     return HAL_OK;
 }
 
-/* Whether a problem asks for what only gemm_any has. */
-static bool needs_any(const gemm_problem *p)
+bool hal_gemm_needs_any(const gemm_problem *p)
 {
-    const gemm_operand *o = p->operands;
+    const hal_operand *o = p->operands;
     return p->mode == HAL_MODE_STRICT || p->swiglu || p->trans_d || o[GEMM_A].dtype == HAL_F8E4M3 ||
            o[GEMM_D].dtype == HAL_F8E4M3 || o[GEMM_AT_SCALE_A].present || o[GEMM_AT_SCALE_B].present;
 }
@@ -141,6 +140,16 @@ static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, g
                         info->max_loop_iterations);
     }
     return HAL_OK;
+}
+
+void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"THREADS"};
+    const uint32_t threads = info->max_group_size < 64 ? info->max_group_size : 64;
+    spec_start(plan, "gemm_combine", &threads, 1);
+    plan->constant_names = names;
+    plan->spec.group[0] = threads;
+    cover(plan, p, 1, 4 * threads);
 }
 
 /* One core's task in OpenCL C. B's block and the sums wait in local memory, which is to stay in the core's cache: the
@@ -270,13 +279,13 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
 }
 
 /* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
-static bool indexes_fit(const gemm_operand *o)
+static bool indexes_fit(const hal_operand *o)
 {
     return o->rows * o->ld <= INT32_MAX;
 }
 
 /* How an operand is seen as texels of 16 bytes: where the view starts, and whether rows start inside texels. */
-static bool view_operand(const hal_device_info *info, const gemm_operand *o, uint32_t batch, uint64_t *back,
+static bool view_operand(const hal_device_info *info, const hal_operand *o, uint32_t batch, uint64_t *back,
                          uint64_t *bytes, uint32_t *shift)
 {
     const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
@@ -308,7 +317,7 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
 {
     static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
                                         "SHIFT_A", "SHIFT_B", "DTYPE_D", "EXTRAS"};
-    const gemm_operand *o = p->operands;
+    const hal_operand *o = p->operands;
     uint64_t back[2], bytes[2];
     uint32_t shift[2] = {1, 1};
     if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != 8 || info->max_group_size < 8 ||
@@ -352,7 +361,7 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
     const bool few = problem->m <= GEMM_FEW_ROWS && !invariant;
     const bool few_for_task = problem->trans_b ? few : problem->m <= GEMM_FEW_ROWS_TASK;
     *chosen = 0;
-    if (needs_any(problem)) {
+    if (hal_gemm_needs_any(problem)) {
         return plan_any(info, problem, plan);
     }
     if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {

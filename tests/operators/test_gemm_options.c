@@ -1,10 +1,7 @@
 /* test_gemm_options.c - hal_gemm's options on the device that HAL_BACKEND names: strict and batch-invariant mode,
- * SwiGLU, E4M3 with scales, D transposed, and chains whose bits are those of separate operators.
- *
- * The host's copy of the computation makes the same steps with kernel_math.h. It holds bit for bit in strict mode for
- * any numbers, and in every mode for small whole numbers, whose sums are exact. */
+ * SwiGLU, E4M3 with scales, D transposed, split-K, groups, and chains whose bits are those of separate operators. */
 #include "kernel_math.h"
-#include "rows.h"
+#include "options_case.h"
 
 #include "gemm.h"
 
@@ -12,342 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { A, B, UP, C, D, BIAS, RESIDUAL, SCALE_A, SCALE_B, SCALE_D, OPERANDS };
-
-/* Matrices hold the problems of the batch one below the other, scales one after the other. */
-typedef struct options_case {
-    uint64_t m, n, k, batch;
-    bool trans_a, trans_b, trans_d, interleaved, one_scale_a, one_scale_b;
-    bool has[OPERANDS];
-    hal_dtype dtype, dtype_c, dtype_d, between;
-    hal_act act;
-    hal_mode mode;
-    float alpha, beta, swiglu_alpha;
-    operand x[OPERANDS];
-    float *values[OPERANDS]; /* without gaps */
-} options_case;
-
-static bool is_swiglu(const options_case *c)
-{
-    return c->has[UP] || c->interleaved;
-}
-
-static void shape(const options_case *c, int i, uint64_t *rows, uint64_t *columns)
-{
-    const uint64_t wide = c->interleaved ? 2 * c->n : c->n;
-    const uint64_t scales_b = c->one_scale_b ? (c->has[UP] ? 2 : 1) : is_swiglu(c) ? 2 * c->n : c->n;
-    const uint64_t shapes[OPERANDS][2] = {[A] = {c->trans_a ? c->k : c->m, c->trans_a ? c->m : c->k},
-                                          [B] = {c->trans_b ? wide : c->k, c->trans_b ? c->k : wide},
-                                          [UP] = {c->trans_b ? c->n : c->k, c->trans_b ? c->k : c->n},
-                                          [C] = {c->m, c->n},
-                                          [D] = {c->trans_d ? c->n : c->m, c->trans_d ? c->m : c->n},
-                                          [BIAS] = {1, c->n},
-                                          [RESIDUAL] = {c->m, c->n},
-                                          [SCALE_A] = {1, c->one_scale_a ? 1 : c->m},
-                                          [SCALE_B] = {1, scales_b},
-                                          [SCALE_D] = {1, c->m}};
-    *rows = shapes[i][0];
-    *columns = shapes[i][1];
-}
-
-static bool is_scale(int i)
-{
-    return i >= SCALE_A;
-}
-
-static void create(options_case *c, fixture *f, matrix_fill fill, uint64_t *seed)
-{
-    static const char *const names[OPERANDS] = {"a",    "b",        "b_up",    "c",       "d",
-                                                "bias", "residual", "scale_a", "scale_b", "scale_d"};
-    for (int i = 0; i < OPERANDS; i++) {
-        const hal_dtype dtype = i <= UP                    ? c->dtype
-                                : i == D                   ? c->dtype_d
-                                : i == BIAS || is_scale(i) ? HAL_F32
-                                                           : c->dtype_c;
-        uint64_t rows, columns;
-        shape(c, i, &rows, &columns);
-        rows *= i == BIAS || is_scale(i) ? 1 : c->batch;
-        columns *= is_scale(i) ? c->batch : 1;
-        if (i == UP && c->has[UP]) {
-            operand_create_at(&c->x[i], f, names[i], dtype, rows, columns, 3, c->x[B].host.ld, fill, seed);
-        } else {
-            operand_create(&c->x[i], f, names[i], dtype, rows, columns,
-                           i == D        ? FILL_POISON
-                           : is_scale(i) ? FILL_RANDOM
-                                         : fill,
-                           seed);
-        }
-        matrix *x = &c->x[i].host;
-        for (uint64_t j = 0; is_scale(i) && j < columns; j++) {
-            matrix_set(x, 0, 0, j, (float)fabs(matrix_get(x, 0, 0, j)) + 0.01f);
-        }
-        operand_upload(&c->x[i], f);
-    }
-}
-
-static void destroy(options_case *c)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        operand_free(&c->x[i]);
-        free(c->values[i]);
-        c->values[i] = NULL;
-    }
-}
-
-static hal_span span_of(const options_case *c, int i)
-{
-    const hal_span none = {0};
-    return c->has[i] ? operand_span(&c->x[i]) : none;
-}
-
-static uint64_t stride_of(const options_case *c, int i)
-{
-    uint64_t rows, columns;
-    shape(c, i, &rows, &columns);
-    return is_scale(i) ? columns : rows * c->x[i].host.ld;
-}
-
-static hal_gemm_desc describe(const options_case *c)
-{
-    hal_gemm_desc desc = {.struct_size = sizeof desc,
-                          .m = c->m,
-                          .n = c->n,
-                          .k = c->k,
-                          .batch = c->batch,
-                          .dtype = c->dtype,
-                          .dtype_c = c->dtype_c,
-                          .dtype_d = c->dtype_d,
-                          .dtype_residual = c->dtype_c,
-                          .trans_a = c->trans_a,
-                          .trans_b = c->trans_b,
-                          .a = span_of(c, A),
-                          .b = span_of(c, B),
-                          .c = span_of(c, C),
-                          .d = span_of(c, D),
-                          .bias = span_of(c, BIAS),
-                          .residual = span_of(c, RESIDUAL),
-                          .lda = c->x[A].host.ld,
-                          .ldb = c->x[B].host.ld,
-                          .ldc = c->x[C].host.ld,
-                          .ldd = c->x[D].host.ld,
-                          .ldr = c->x[RESIDUAL].host.ld,
-                          .stride_a = stride_of(c, A),
-                          .stride_b = stride_of(c, B),
-                          .stride_c = stride_of(c, C),
-                          .stride_d = stride_of(c, D),
-                          .stride_r = stride_of(c, RESIDUAL),
-                          .alpha = c->alpha,
-                          .beta = c->beta,
-                          .act = c->act,
-                          .mode = c->mode,
-                          .round_between = c->between,
-                          .b_up = span_of(c, UP),
-                          .interleaved = c->interleaved,
-                          .swiglu_alpha = c->swiglu_alpha,
-                          .scale_a = span_of(c, SCALE_A),
-                          .scale_b = span_of(c, SCALE_B),
-                          .scale_d = span_of(c, SCALE_D),
-                          .one_scale_a = c->one_scale_a,
-                          .one_scale_b = c->one_scale_b,
-                          .stride_scale_a = stride_of(c, SCALE_A),
-                          .stride_scale_b = stride_of(c, SCALE_B),
-                          .stride_scale_d = stride_of(c, SCALE_D),
-                          .trans_d = c->trans_d};
-    return desc;
-}
-
-static hal_status tell(hal_cmdlist *list, void *user)
-{
-    const hal_gemm_desc desc = describe(user);
-    return hal_gemm(list, &desc);
-}
-
-static void print_case(const options_case *c)
-{
-    print_error(
-        "m %d n %d k %d batch %d trans %d%d%d %s -> %s, between %s, act %d, mode %d, swiglu %d%s, has c %d bias %d "
-        "residual %d scales %d%d%d one %d%d\n",
-        (int)c->m, (int)c->n, (int)c->k, (int)c->batch, c->trans_a, c->trans_b, c->trans_d, hal_dtype_name(c->dtype),
-        hal_dtype_name(c->dtype_d), hal_dtype_name(c->between), (int)c->act, (int)c->mode, is_swiglu(c),
-        c->interleaved ? " interleaved" : "", c->has[C], c->has[BIAS], c->has[RESIDUAL], c->has[SCALE_A],
-        c->has[SCALE_B], c->has[SCALE_D], c->one_scale_a, c->one_scale_b);
-}
-
-/* The host's copy. */
-
-static void read_values(options_case *c)
-{
-    for (int i = 0; i < OPERANDS; i++) {
-        const matrix *x = &c->x[i].host;
-        free(c->values[i]);
-        c->values[i] = malloc(x->rows * x->columns * sizeof(float));
-        assert_non_null(c->values[i]);
-        for (uint64_t row = 0; i != D && row < x->rows; row++) {
-            for (uint64_t column = 0; column < x->columns; column++) {
-                c->values[i][row * x->columns + column] = hm_flush((float)matrix_get(x, 0, row, column));
-            }
-        }
-    }
-}
-
-/* Element [row][column] of a problem's matrix. */
-static float value(const options_case *c, int i, uint64_t problem, uint64_t row, uint64_t column)
-{
-    uint64_t rows, columns;
-    shape(c, i, &rows, &columns);
-    return c->values[i][(i == BIAS ? 0 : problem * rows + row) * columns + column];
-}
-
-static float between(const options_case *c, float x)
-{
-    uint8_t bytes[4];
-    float back;
-    hal_numeric_encode(c->between, &x, 1, bytes);
-    hal_numeric_decode(c->between, bytes, 1, &back);
-    return hm_flush(back);
-}
-
-/* alpha A B of a column of B or, part 1, of what stands for b_up. */
-static float product(const options_case *c, uint64_t problem, uint64_t row, uint64_t column, uint64_t part)
-{
-    const int which = part && c->has[UP] ? UP : B;
-    const uint64_t b_column = c->interleaved ? 2 * column + part : column;
-    float sum = 0;
-    for (uint64_t k = 0; k < c->k; k++) {
-        const float x = c->trans_a ? value(c, A, problem, k, row) : value(c, A, problem, row, k);
-        const float y = c->trans_b ? value(c, which, problem, b_column, k) : value(c, which, problem, k, b_column);
-        sum = hm_add_product(sum, x, y);
-    }
-    if (c->has[SCALE_A]) {
-        sum = hm_mul(sum, value(c, SCALE_A, problem, 0, c->one_scale_a ? 0 : row));
-    }
-    if (c->has[SCALE_B]) {
-        const uint64_t one = c->has[UP] ? part : 0, each = c->interleaved ? b_column : part * c->n + column;
-        sum = hm_mul(sum, value(c, SCALE_B, problem, 0, c->one_scale_b ? one : each));
-    }
-    return hm_mul(c->alpha, sum);
-}
-
-static float host_element(const options_case *c, uint64_t problem, uint64_t row, uint64_t column)
-{
-    float v = product(c, problem, row, column, 0);
-    if (is_swiglu(c)) {
-        const float gate = between(c, v), up = between(c, product(c, problem, row, column, 1));
-        v = hm_mul(between(c, hm_times_sigmoid(gate, c->swiglu_alpha * gate)), up);
-    }
-    if (c->has[C]) {
-        v = hm_flush(v + hm_mul(c->beta, value(c, C, problem, row, column)));
-    }
-    if (c->has[BIAS]) {
-        v = hm_flush(v + value(c, BIAS, problem, 0, column));
-    }
-    if (c->act) {
-        v = hm_activate(c->act, between(c, v));
-    }
-    if (c->has[RESIDUAL]) {
-        v = hm_flush(between(c, v) + value(c, RESIDUAL, problem, row, column));
-    }
-    return v;
-}
-
-static void store(const options_case *c, uint64_t problem, uint64_t row, float v, uint8_t bytes[4])
-{
-    if (c->dtype_d == HAL_F8E4M3) {
-        v = between(c, v);
-        bytes[0] =
-            (uint8_t)(c->has[SCALE_D] ? hm_quantize(v, value(c, SCALE_D, problem, 0, row)) : hm_e4m3_from_f32(v, 0x7e));
-        return;
-    }
-    hal_numeric_encode(c->dtype_d, &v, 1, bytes);
-}
-
-static void check_bits(options_case *c)
-{
-    const matrix *d = &c->x[D].host;
-    const uint64_t size = hal_dtype_size(d->dtype);
-    read_values(c);
-    for (uint64_t i = 0; i < c->batch * c->m * c->n; i++) {
-        const uint64_t problem = i / (c->m * c->n), row = i / c->n % c->m, column = i % c->n;
-        const uint64_t at =
-            c->trans_d ? (problem * c->n + column) * d->ld + row : (problem * c->m + row) * d->ld + column;
-        const uint8_t *got = d->data + (d->offset + at) * size;
-        uint8_t want[4];
-        float had, expected;
-        store(c, problem, row, host_element(c, problem, row, column), want);
-        hal_numeric_decode(d->dtype, got, 1, &had);
-        hal_numeric_decode(d->dtype, want, 1, &expected);
-        if (memcmp(got, want, size) != 0 && !(isnan(had) && isnan(expected))) {
-            print_case(c);
-            fail_msg("problem %d [%d][%d] is %a; the host has %a", (int)problem, (int)row, (int)column, (double)had,
-                     (double)expected);
-        }
-    }
-    operand_check_gaps(&c->x[D]);
-}
-
-static void run_and_check(options_case *c, fixture *f)
-{
-    operand *const outputs[] = {&c->x[D]};
-    operands_run(f, tell, c, outputs, 1);
-    check_bits(c);
-}
-
-static bool coin(uint64_t *seed)
-{
-    return random_below(seed, 2);
-}
-
-static hal_dtype wide_dtype(uint64_t *seed)
-{
-    return (hal_dtype)(HAL_F32 + random_below(seed, 3));
-}
-
-/* Any options that go together. */
-static options_case draw(uint64_t *seed)
-{
-    options_case c = {.m = test_sizes[random_below(seed, 12)],
-                      .n = test_sizes[random_below(seed, 12)],
-                      .k = random_below(seed, 70),
-                      .batch = 1 + random_below(seed, 2),
-                      .trans_a = coin(seed),
-                      .trans_b = coin(seed),
-                      .trans_d = random_below(seed, 3) == 0,
-                      .one_scale_a = coin(seed),
-                      .one_scale_b = coin(seed),
-                      .dtype = (hal_dtype)(HAL_F32 + random_below(seed, 4)),
-                      .dtype_c = wide_dtype(seed),
-                      .dtype_d = (hal_dtype)(HAL_F32 + random_below(seed, 4)),
-                      .between = wide_dtype(seed),
-                      .alpha = coin(seed) ? 1.0f : -0.75f,
-                      .beta = 1.25f,
-                      .swiglu_alpha = coin(seed) ? 1.0f : 1.702f};
-    const uint32_t swiglu = random_below(seed, 4);
-    c.has[A] = c.has[B] = c.has[D] = true;
-    c.has[UP] = swiglu == 1;
-    c.interleaved = swiglu == 2;
-    if (!is_swiglu(&c)) {
-        c.has[C] = coin(seed);
-        c.has[BIAS] = coin(seed);
-        c.act = (hal_act)random_below(seed, 5);
-    }
-    c.has[RESIDUAL] = coin(seed);
-    c.has[SCALE_A] = coin(seed);
-    c.has[SCALE_B] = coin(seed);
-    c.has[SCALE_D] = c.dtype_d == HAL_F8E4M3 && coin(seed);
-    return c;
-}
-
 /* Whole numbers: every mode gives the host's bits. */
 static void test_exact(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 21;
     for (uint32_t round = 0; round < 60; round++) {
-        options_case c = draw(&seed);
+        options_case c = options_draw(&seed);
         c.mode = (hal_mode)(round % 3);
-        create(&c, f, FILL_INTEGER, &seed);
-        run_and_check(&c, f);
-        destroy(&c);
+        options_create(&c, f, FILL_INTEGER, &seed);
+        options_check(&c, f);
+        options_destroy(&c);
     }
 }
 
@@ -357,11 +29,11 @@ static void test_strict_options(void **state)
     fixture *f = *state;
     uint64_t seed = 22;
     for (uint32_t round = 0; round < 60; round++) {
-        options_case c = draw(&seed);
+        options_case c = options_draw(&seed);
         c.mode = HAL_MODE_STRICT;
-        create(&c, f, FILL_RANDOM, &seed);
-        run_and_check(&c, f);
-        destroy(&c);
+        options_create(&c, f, FILL_RANDOM, &seed);
+        options_check(&c, f);
+        options_destroy(&c);
     }
 }
 
@@ -401,13 +73,13 @@ static void test_strict_f32(void **state)
                           .beta = 1.0f,
                           .swiglu_alpha = 1.0f,
                           .has = {[A] = true, [B] = true, [D] = true, [RESIDUAL] = round == 2}};
-        create(&c, f, FILL_RANDOM, &seed);
+        options_create(&c, f, FILL_RANDOM, &seed);
         spread(&c.x[A], &seed);
         spread(&c.x[B], &seed);
         operand_upload(&c.x[A], f);
         operand_upload(&c.x[B], f);
-        run_and_check(&c, f);
-        destroy(&c);
+        options_check(&c, f);
+        options_destroy(&c);
     }
 }
 
@@ -474,8 +146,8 @@ static hal_status tell_chain(hal_cmdlist *list, void *user)
 {
     const chain *h = user;
     const options_case *c = h->c;
-    const hal_gemm_desc desc = describe(c);
-    hal_status status = is_swiglu(c) ? tell_swiglu_chain(list, h, desc) : tell_act_chain(list, h, desc);
+    const hal_gemm_desc desc = options_desc(c);
+    hal_status status = options_swiglu(c) ? tell_swiglu_chain(list, h, desc) : tell_act_chain(list, h, desc);
     return status != HAL_OK || !c->has[RESIDUAL]
                ? status
                : hal_binary(list, HAL_BINARY(.rows = c->batch * c->m, .columns = c->n, .op = HAL_ADD,
@@ -493,7 +165,7 @@ static void check_chain(options_case *c, fixture *f, uint64_t *seed)
     operand_create(&h.second, f, "second", c->between, rows, c->n, FILL_NAN, seed);
     operand_create(&h.result, f, "result", c->dtype_d, rows, c->n, FILL_POISON, seed);
     operand *const fused[] = {&c->x[D]}, *const separate[] = {&h.result};
-    operands_run(f, tell, c, fused, 1);
+    operands_run(f, options_tell, c, fused, 1);
     operands_run(f, tell_chain, &h, separate, 1);
     const matrix *x = &c->x[D].host, *y = &h.result.host;
     const uint64_t size = hal_dtype_size(c->dtype_d);
@@ -501,7 +173,7 @@ static void check_chain(options_case *c, fixture *f, uint64_t *seed)
         for (uint64_t column = 0; column < c->n; column++) {
             if (memcmp(x->data + (x->offset + row * x->ld + column) * size,
                        y->data + (y->offset + row * y->ld + column) * size, size) != 0) {
-                print_case(c);
+                options_print(c);
                 fail_msg("[%d][%d] is %a fused, %a from separate operators", (int)row, (int)column,
                          matrix_get(x, 0, row, column), matrix_get(y, 0, row, column));
             }
@@ -518,7 +190,7 @@ static void test_chains(void **state)
     fixture *f = *state;
     uint64_t seed = 24;
     for (uint32_t round = 0; round < 60; round++) {
-        options_case c = draw(&seed);
+        options_case c = options_draw(&seed);
         c.has[UP] = c.interleaved = c.trans_d = false;
         c.has[SCALE_A] = c.has[SCALE_B] = c.has[SCALE_D] = round % 2; /* plain: the fast kernels */
         c.dtype = round % 2 ? c.dtype : c.between;
@@ -527,9 +199,9 @@ static void test_chains(void **state)
         c.has[BIAS] = c.has[RESIDUAL] = round % 5 != 0;
         c.act = (hal_act)(round % 5);
         c.mode = (hal_mode)(round / 2 % 3);
-        create(&c, f, FILL_RANDOM, &seed);
+        options_create(&c, f, FILL_RANDOM, &seed);
         check_chain(&c, f, &seed);
-        destroy(&c);
+        options_destroy(&c);
     }
 }
 
@@ -541,7 +213,7 @@ static void test_swiglu_chain(void **state)
     const bool matrix_units = hal_device_get_info(f->device)->matrix_units;
     uint64_t seed = 25;
     for (uint32_t round = 0; round < 40; round++) {
-        options_case c = draw(&seed);
+        options_case c = options_draw(&seed);
         c.has[C] = c.has[BIAS] = c.trans_d = c.has[SCALE_A] = c.has[SCALE_B] = c.has[SCALE_D] = false;
         c.act = HAL_ACT_NONE;
         c.interleaved = round % 2;
@@ -549,9 +221,9 @@ static void test_swiglu_chain(void **state)
         c.trans_b = c.interleaved || c.trans_b;
         c.dtype_d = wide_dtype(&seed);
         c.mode = round % 4 < 2 || (matrix_units && c.dtype != HAL_F32) ? HAL_MODE_STRICT : HAL_MODE_BATCH_INVARIANT;
-        create(&c, f, FILL_RANDOM, &seed);
+        options_create(&c, f, FILL_RANDOM, &seed);
         check_chain(&c, f, &seed);
-        destroy(&c);
+        options_destroy(&c);
     }
 }
 
@@ -563,7 +235,7 @@ static void test_batch_invariant(void **state)
     static const uint64_t rows[] = {1, 2, 7, 9, 16, 17, 33, 130, 300};
     const size_t count = sizeof rows / sizeof rows[0];
     for (uint32_t round = 0; round < 3 * 2 * 2; round++) {
-        options_case c = draw(&seed);
+        options_case c = options_draw(&seed);
         c.m = 300;
         c.n = 75;
         c.k = 600 + round;
@@ -576,13 +248,13 @@ static void test_batch_invariant(void **state)
         c.dtype_d = HAL_F32;
         c.act = HAL_ACT_SILU;
         c.mode = round & 2 ? HAL_MODE_BATCH_INVARIANT : HAL_MODE_STRICT;
-        create(&c, f, FILL_RANDOM, &seed);
+        options_create(&c, f, FILL_RANDOM, &seed);
         const uint64_t bytes = c.x[D].host.bytes, first = c.x[D].host.offset * 4;
         uint8_t *whole = malloc(bytes);
         assert_non_null(whole);
         for (size_t i = count; i-- > 0;) {
             const uint64_t at = i + 1 < count ? random_below(&seed, (uint32_t)(300 - rows[i])) : 0;
-            hal_gemm_desc desc = describe(&c);
+            hal_gemm_desc desc = options_desc(&c);
             desc.m = rows[i];
             desc.a.offset += at * desc.lda * hal_dtype_size(c.dtype);
             OK(hal_gemm(f->list, &desc));
@@ -596,13 +268,142 @@ static void test_batch_invariant(void **state)
                 const uint64_t ld = c.x[D].host.ld;
                 if (memcmp(c.x[D].host.data + first + row * ld * 4, whole + first + (at + row) * ld * 4, c.n * 4) !=
                     0) {
-                    print_case(&c);
+                    options_print(&c);
                     fail_msg("row %d of %d differs from row %d of 300", (int)row, (int)rows[i], (int)(at + row));
                 }
             }
         }
         free(whole);
-        destroy(&c);
+        options_destroy(&c);
+    }
+}
+
+/* A case that split-K takes: nothing but an epilogue. */
+static options_case draw_plain(uint64_t *seed)
+{
+    options_case c = options_draw(seed);
+    c.batch = 1;
+    c.k = 600 + random_below(seed, 200);
+    c.has[UP] = c.interleaved = c.trans_d = c.has[SCALE_A] = c.has[SCALE_B] = c.has[SCALE_D] = false;
+    c.dtype = c.dtype == HAL_F8E4M3 ? HAL_F32 : c.dtype;
+    c.dtype_d = wide_dtype(seed);
+    return c;
+}
+
+typedef struct parts_case {
+    options_case c;
+    uint32_t parts;
+    hal_buffer *workspace;
+} parts_case;
+
+static hal_status tell_parts(hal_cmdlist *list, void *user)
+{
+    const parts_case *p = user;
+    hal_gemm_desc desc = options_desc(&p->c);
+    gemm_problem problem;
+    gemm_kernel used;
+    bool empty;
+    desc.workspace = hal_whole(p->workspace);
+    hal_status status = hal_gemm_resolve(&desc, true, &problem, &empty);
+    return status == HAL_OK ? hal_gemm_record_parts(list, &problem, p->parts, 0, &used) : status;
+}
+
+/* k in parts: whole numbers are exact, as without; others the same each time (operands_run). */
+static void test_split_k(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 31;
+    for (uint32_t round = 0; round < 24; round++) {
+        parts_case p = {.c = draw_plain(&seed), .parts = 2 + round % 6};
+        options_create(&p.c, f, round % 4 == 3 ? FILL_RANDOM : FILL_INTEGER, &seed);
+        OK(hal_buffer_create(f->device, HAL_BUFFER(.size = p.parts * p.c.m * p.c.n * 4), &p.workspace));
+        operand *const outputs[] = {&p.c.x[D]};
+        operands_run(f, tell_parts, &p, outputs, 1);
+        if (round % 4 != 3) {
+            options_check_bits(&p.c);
+        }
+        hal_buffer_destroy(p.workspace);
+        options_destroy(&p.c);
+    }
+}
+
+static uint32_t parts_for(hal_device_type type, uint32_t units, uint32_t m, uint32_t n, uint32_t k, hal_mode mode)
+{
+    const hal_device_info info = {.type = type,
+                                  .compute_units = units,
+                                  .subgroup_size = 32,
+                                  .max_group_size = 1024,
+                                  .max_group_dim = {1024, 1024, 64},
+                                  .max_shared_memory = 100 << 10};
+    gemm_problem problem = {.m = m, .n = n, .k = k, .batch = 1, .alpha = 1, .mode = mode};
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        problem.operands[i].dtype = HAL_F32;
+    }
+    return hal_gemm_parts(&info, &problem, 0);
+}
+
+/* When it is used, and what it asks for. */
+static void test_split_k_rules(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 32, size = 1;
+    assert_int_equal(parts_for(HAL_DEVICE_DISCRETE, 132, 64, 64, 65536, HAL_MODE_FAST), 32);
+    assert_true(parts_for(HAL_DEVICE_DISCRETE, 132, 1, 256, 16384, HAL_MODE_FAST) > 8);
+    assert_int_equal(parts_for(HAL_DEVICE_DISCRETE, 132, 64, 64, 511, HAL_MODE_FAST), 1);
+    assert_int_equal(parts_for(HAL_DEVICE_DISCRETE, 132, 4096, 4096, 65536, HAL_MODE_FAST), 1);
+    assert_int_equal(parts_for(HAL_DEVICE_DISCRETE, 132, 64, 64, 65536, HAL_MODE_BATCH_INVARIANT), 1);
+    parts_case p = {.c = draw_plain(&seed), .parts = 3};
+    options_create(&p.c, f, FILL_INTEGER, &seed);
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = 3 * p.c.m * p.c.n * 4 - 4), &p.workspace));
+    REFUSED(HAL_ERROR_OUT_OF_RANGE, tell_parts(f->list, &p));
+    hal_buffer_destroy(p.workspace);
+    p.workspace = p.c.x[A].buffer;
+    p.parts = 2;
+    REFUSED(p.c.m * p.c.n * 8 > hal_buffer_size(p.workspace) ? HAL_ERROR_OUT_OF_RANGE : HAL_ERROR_OVERLAP,
+            tell_parts(f->list, &p));
+    /* Through the door: with as much as is asked for, the result is right. */
+    hal_gemm_desc desc = options_desc(&p.c);
+    OK(hal_gemm_workspace(f->device, &desc, &size));
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = size ? size : 4), &p.workspace));
+    desc.workspace = hal_whole(p.workspace);
+    OK(hal_gemm(f->list, &desc));
+    OK(hal_cmd_download(f->list, p.c.x[D].host.data, hal_whole(p.c.x[D].buffer)));
+    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    options_check_bits(&p.c);
+    hal_buffer_destroy(p.workspace);
+    options_destroy(&p.c);
+}
+
+/* Problems of several shapes at once; one that is wrong leaves all undone. */
+static void test_grouped(void **state)
+{
+    fixture *f = *state;
+    enum { COUNT = 5 };
+    uint64_t seed = 33;
+    options_case c[COUNT];
+    hal_gemm_desc descs[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        c[i] = options_draw(&seed);
+        options_create(&c[i], f, FILL_INTEGER, &seed);
+        descs[i] = options_desc(&c[i]);
+    }
+    OK(hal_gemm_grouped(f->list, descs, 0));
+    descs[3].lda = 1;
+    descs[3].m = descs[3].k = 9;
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_gemm_grouped(f->list, descs, COUNT));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_gemm_grouped(f->list, NULL, 1));
+    OK(hal_cmd_download(f->list, c[0].x[D].host.data, hal_whole(c[0].x[D].buffer)));
+    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    for (uint64_t i = 0; i < c[0].x[D].host.bytes; i++) {
+        assert_int_equal(c[0].x[D].host.data[i], 0x5A);
+    }
+    descs[3] = options_desc(&c[3]);
+    OK(hal_gemm_grouped(f->list, descs, COUNT));
+    for (int i = 0; i < COUNT; i++) {
+        OK(hal_cmd_download(f->list, c[i].x[D].host.data, hal_whole(c[i].x[D].buffer)));
+        OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+        options_check_bits(&c[i]);
+        options_destroy(&c[i]);
     }
 }
 
@@ -611,15 +412,15 @@ static void test_rules(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 27;
-    options_case c = draw(&seed);
+    options_case c = options_draw(&seed);
     memset(c.has, true, sizeof c.has);
     c.has[C] = c.has[BIAS] = c.interleaved = c.one_scale_a = c.one_scale_b = false;
     c.act = HAL_ACT_NONE;
     c.m = c.n = c.k = 20;
     c.dtype = c.dtype_c = HAL_F32;
     c.dtype_d = HAL_F8E4M3;
-    create(&c, f, FILL_RANDOM, &seed);
-    const hal_gemm_desc good = describe(&c);
+    options_create(&c, f, FILL_RANDOM, &seed);
+    const hal_gemm_desc good = options_desc(&c);
     hal_gemm_desc desc = good;
     OK(hal_gemm(f->list, &desc));
 #define WITH(code, ...)                                                                                                \
@@ -642,7 +443,7 @@ static void test_rules(void **state)
          desc.trans_d = true; desc.d = desc.residual; desc.ldd = desc.ldr; desc.stride_d = desc.stride_r);
 #undef WITH
     OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
-    destroy(&c);
+    options_destroy(&c);
     fixture tiny;
     fixture_open(&tiny, "shared=4608,group_size=64");
     OK(hal_gemm_prepare(tiny.device, HAL_GEMM(.m = 9, .n = 9, .k = 9, .mode = HAL_MODE_STRICT)));
@@ -655,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact),        cmocka_unit_test(test_strict_options),
                                        cmocka_unit_test(test_strict_f32),   cmocka_unit_test(test_chains),
                                        cmocka_unit_test(test_swiglu_chain), cmocka_unit_test(test_batch_invariant),
-                                       cmocka_unit_test(test_rules)};
+                                       cmocka_unit_test(test_split_k),      cmocka_unit_test(test_split_k_rules),
+                                       cmocka_unit_test(test_grouped),      cmocka_unit_test(test_rules)};
     return ROWS_MAIN("gemm options", tests);
 }

@@ -71,7 +71,11 @@ typedef struct hal_gemm_desc {
 #define HAL_GEMM(...) (&(hal_gemm_desc){.struct_size = sizeof(hal_gemm_desc), __VA_ARGS__})
 
 HAL_API hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc);
-/* Bytes of scratch that let hal_gemm use its fastest kernel for this problem on this device; may be 0. */
+/* Problems of any sizes, as if hal_gemm were called for each; one that is wrong leaves nothing recorded. Those that do
+ * not touch what another writes (each with a workspace of its own, if any) run side by side. */
+HAL_API hal_status hal_gemm_grouped(hal_cmdlist *list, const hal_gemm_desc *descs, uint64_t count);
+/* Bytes of scratch that let hal_gemm use its fastest kernel for this problem on this device; may be 0. In
+ * HAL_MODE_FAST few tiles that are deep are cut along k then; the parts are added in a fixed order. */
 HAL_API hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size);
 /* Compile what hal_gemm will need for this problem, so that the first call does not have to. */
 HAL_API hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc);
