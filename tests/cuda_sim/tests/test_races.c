@@ -125,6 +125,20 @@ static void bytes(void)
           64, "read");
 }
 
+/* A wide access whose first words are in the past, and the last ones are not. */
+static void later_words(void)
+{
+#define PAIRS "st.shared.b32 [%at], t; bar.sync 0; and.b32 y, t, 31; mad.lo.u32 y, y, 8, %base; .reg .b32 v<2>;\n"
+    PASSES(PAIRS "@first ld.shared.v2.b32 {v0, v1}, [y];", 64);
+    RACES(PAIRS "@second st.shared.b32 [%at], t; @first ld.shared.v2.b32 {v0, v1}, [y];", 64,
+          "this read and the write");
+#define ONE_WRITER                                                                                                     \
+    PAIRS "bar.sync 0; @first st.shared.v2.b32 [y], {t, t}; bar.sync 0; @second ld.shared.b32 x, [%at];\n"
+    RACES(ONE_WRITER "@first st.shared.v2.b32 [y], {t, t};", 64, "this write and the read");
+    RACES(ONE_WRITER "mad.lo.u32 y, t, 16, %base; setp.lt.u32 q, t, 16; @q st.shared.v4.b32 [y], {t, t, t, t};", 64,
+          "this write and the read");
+}
+
 /* Many warps read a word; one that the writer doesn't know of is enough. */
 static void readers(void)
 {
@@ -387,10 +401,19 @@ static void reports(void)
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {
-        {"warps", warps},         {"lanes", lanes},           {"bytes", bytes},
-        {"readers", readers},     {"strong", strong},         {"messages", messages},
-        {"mbarriers", mbarriers}, {"bulk loads", bulk_loads}, {"bulk stores", bulk_stores},
-        {"copies", copies},       {"clusters", clusters},     {"many blocks", many_blocks},
+        {"warps", warps},
+        {"lanes", lanes},
+        {"bytes", bytes},
+        {"later_words", later_words},
+        {"readers", readers},
+        {"strong", strong},
+        {"messages", messages},
+        {"mbarriers", mbarriers},
+        {"bulk loads", bulk_loads},
+        {"bulk stores", bulk_stores},
+        {"copies", copies},
+        {"clusters", clusters},
+        {"many blocks", many_blocks},
         {"reports", reports},
     };
     return SIM_MAIN("races", groups);
