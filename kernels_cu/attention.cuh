@@ -95,6 +95,14 @@ __device__ __forceinline__ uint32_t last_block(const operands &at, const sequenc
     return min(s.end_block, ((uint32_t)visible + KEYS - 1) / KEYS);
 }
 
+/* Keys of the sequence that row r sees, from the first on; masks may hide some more. */
+__device__ __forceinline__ uint32_t visible_keys(const operands &at, const sequence &s, uint32_t r)
+{
+    if (r >= s.rows)
+        return 0;
+    return causal(at) ? (uint32_t)min(max((int)(r / s.ratio) + s.diagonal + 1, 0), (int)s.keys) : s.keys;
+}
+
 __device__ __forceinline__ strides strides_of_keys(const operands &at, const sequence &s)
 {
     return {s.k0, HAL_JOIN64(at.args.k_batch), HAL_JOIN64(at.args.k_token)};
@@ -153,7 +161,7 @@ __device__ __forceinline__ float finish_score(const operands &at, const sequence
     const hal_attention_args &args = at.args;
     const bool strict = at.strict();
     const uint32_t query = r / s.ratio, head = s.head0 + r % s.ratio, dtype_mask = ROW_DTYPE(args.flags, 2);
-    if (r >= s.rows || key >= s.keys || (causal(at) && (int)key > (int)query + s.diagonal))
+    if (key >= visible_keys(at, s, r))
         return -HM_INFINITY;
     float x = multiply(strict, score, args.scale);
     if (args.softcap > 0.0f)

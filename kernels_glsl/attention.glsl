@@ -39,6 +39,10 @@ struct strides {
     uint64_t first, page, token;
 };
 
+/* Read once: a storage load in a loop is slow on some devices. */
+uint options, dtype_mask, page_size, page_columns;
+float scale, softcap;
+
 int word_at(uint span, uint64_t i)
 {
     return ref_i32(args.span[span] + i * 4).value;
@@ -47,7 +51,13 @@ int word_at(uint span, uint64_t i)
 sequence locate()
 {
     sequence s;
-    const uint options = ROW_OP(args.flags), z = gl_WorkGroupID.z + args.group_base[2];
+    options = ROW_OP(args.flags);
+    dtype_mask = ROW_DTYPE(args.flags, 2);
+    page_size = args.page_size;
+    page_columns = args.page_columns;
+    scale = args.scale;
+    softcap = args.softcap;
+    const uint z = gl_WorkGroupID.z + args.group_base[2];
     const uint kv_head = gl_WorkGroupID.y + args.group_base[1];
     s.number = z / args.splits;
     s.split = z % args.splits;
@@ -84,7 +94,7 @@ sequence locate()
 
 bool causal()
 {
-    return (ROW_OP(args.flags) & (ATTENTION_BOTTOM_RIGHT | ATTENTION_TOP_LEFT)) != 0u;
+    return (options & (ATTENTION_BOTTOM_RIGHT | ATTENTION_TOP_LEFT)) != 0u;
 }
 
 /* One more than the last block of keys that a row before `row_end` sees. */
@@ -94,6 +104,14 @@ uint last_block(sequence s, uint row_end)
         return row_end == 0u ? s.first_block : s.end_block;
     const int visible = max(int((row_end - 1) / s.ratio) + s.diagonal + 1, 0);
     return min(s.end_block, (uint(visible) + KEYS - 1) / KEYS);
+}
+
+/* Keys of the sequence that row r sees, from the first on; masks may hide some more. */
+uint visible_keys(sequence s, uint r)
+{
+    if (r >= s.rows)
+        return 0;
+    return causal() ? uint(clamp(int(r / s.ratio) + s.diagonal + 1, 0, int(s.keys))) : s.keys;
 }
 
 strides strides_of_keys()
@@ -110,10 +128,10 @@ strides strides_of_values()
 uint64_t key_at(sequence s, strides t, uint key)
 {
     const uint64_t base = t.first == 0 ? s.k0 : s.v0;
-    if ((ROW_OP(args.flags) & ATTENTION_HAS_PAGES) == 0u)
+    if ((options & ATTENTION_HAS_PAGES) == 0u)
         return base + key * t.token;
-    const uint64_t slot = uint64_t(s.number) * args.page_columns + key / args.page_size;
-    return base + uint64_t(word_at(ATTENTION_PAGES, slot)) * t.page + (key % args.page_size) * t.token;
+    const uint64_t slot = uint64_t(s.number) * page_columns + key / page_size;
+    return base + uint64_t(word_at(ATTENTION_PAGES, slot)) * t.page + (key % page_size) * t.token;
 }
 
 uint64_t query_at(sequence s, uint r)
@@ -153,12 +171,11 @@ float weight_of(float score, float shift)
 float finish_score(sequence s, uint r, uint key, float score)
 {
     const uint query = r / s.ratio, head = s.head0 + r % s.ratio;
-    if (r >= s.rows || key >= s.keys || (causal() && int(key) > int(query) + s.diagonal))
+    if (key >= visible_keys(s, r))
         return -HM_INFINITY;
-    float x = multiply(score, args.scale);
-    if (args.softcap > 0.0)
-        x = multiply(args.softcap, hm_tanh(multiply(x, hm_reciprocal(args.softcap))));
-    const uint dtype_mask = ROW_DTYPE(args.flags, 2);
+    float x = multiply(score, scale);
+    if (softcap > 0.0)
+        x = multiply(softcap, hm_tanh(multiply(x, hm_reciprocal(softcap))));
     if (dtype_mask == 0u)
         return x;
     const uint64_t at =
@@ -193,7 +210,7 @@ void store_sums(sequence s, uint r, float greatest, float sum)
     if (args.splits > 1u) {
         store_element(args.span[ATTENTION_PARTS], HAL_KERNEL_F32, part_at(s, r), greatest);
         store_element(args.span[ATTENTION_PARTS], HAL_KERNEL_F32, part_at(s, r) + 1, sum);
-    } else if ((ROW_OP(args.flags) & ATTENTION_HAS_LSE) != 0u) {
+    } else if ((options & ATTENTION_HAS_LSE) != 0u) {
         const uint64_t at = (s.first_token + r / s.ratio) * args.q_heads + s.head0 + r % s.ratio;
         store_element(args.span[ATTENTION_LSE], HAL_KERNEL_F32, at,
                       sum == 0.0 ? -HM_INFINITY : add(greatest, hm_log(sum)));

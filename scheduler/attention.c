@@ -229,6 +229,9 @@ static hal_attention_args arguments(const attention_problem *p, const attention_
                                .page_columns = (uint32_t)d->page_columns,
                                .batch = (uint32_t)d->batch,
                                .splits = plan->splits,
+                               .base_q = plan->back[0] / hal_dtype_size(d->dtype),
+                               .base_k = plan->back[1] / hal_dtype_size(d->dtype),
+                               .base_v = plan->back[2] / hal_dtype_size(d->dtype),
                                .part = plan->part,
                                .scale = d->scale,
                                .softcap = d->softcap};
@@ -275,6 +278,10 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
         return status;
     }
     const hal_attention_args args = arguments(&p, &plan);
+    for (uint32_t i = 0; i < 3; i++) {
+        p.operands[i].span.offset -= plan.back[i];
+        p.operands[i].span.size += plan.back[i];
+    }
     status = hal_operator_dispatch(list, op, &plan.launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
     if (status == HAL_OK && plan.splits > 1) {
         hal_operator_launch launch;

@@ -21,6 +21,7 @@ typedef enum attention_kernel {
 
 typedef struct attention_plan {
     hal_operator_launch launch;
+    uint32_t back[3];      /* bytes that the views of q, k and v start before their spans */
     uint32_t splits, part; /* part: blocks of ATTENTION_KEYS keys of a split */
 } attention_plan;
 

@@ -1,7 +1,7 @@
 /* attention_plan.c - which kernel, in which tiles, and how many splits. Decided by what the device is and can do and by
  * the shape, never by a driver's name. Kernels:
  *   attention          8 neighbours a row, tiles in shared memory: any device
- *   attention_task     one core's task a tile: CPU devices
+ *   attention_task     one core's task, or one subgroup, a tile: CPU devices
  *   attention_combine  puts splits together */
 #include "attention.h"
 
@@ -50,11 +50,21 @@ static uint32_t choose_splits(const hal_device_info *info, const attention_probl
     return groups >= wanted ? 1 : fewest(hal_groups(wanted, groups), fewest(most, 64));
 }
 
-/* A split has `part` blocks; there may be empty ones behind the last key of a short sequence. */
-static void split(attention_plan *plan, const attention_problem *p, uint32_t splits)
+/* A split has `part` blocks of keys; there may be empty ones behind the last key of a short sequence. Where loops end
+ * early, at `turns` a block, there must be enough splits; false if there may not be. */
+static bool split(const hal_device_info *info, const attention_problem *p, uint32_t splits, bool may_split,
+                  uint64_t turns, attention_plan *plan)
 {
+    const uint64_t most = info->max_loop_iterations ? (info->max_loop_iterations - 1024) / turns : UINT32_MAX;
     plan->part = (uint32_t)hal_groups(blocks_of(p), splits);
+    if (plan->part > most) {
+        if (!may_split || p->desc.mode != HAL_MODE_FAST || most == 0) {
+            return false;
+        }
+        plan->part = (uint32_t)most;
+    }
     plan->splits = (uint32_t)hal_groups(blocks_of(p), plan->part);
+    return true;
 }
 
 /* Work-items of the kernel for any device, or 0 where it does not fit. */
@@ -107,15 +117,10 @@ static hal_status plan_group(const hal_device_info *info, const attention_proble
     }
     const uint64_t tiles = hal_groups(p->rows, rows), turns = group_turns(p, threads) + 1;
     uint32_t splits = choose_splits(info, p, may_split, tiles * p->desc.kv_heads * p->desc.batch);
-    split(plan, p, splits);
-    if (info->max_loop_iterations && (plan->part * turns + 512 > info->max_loop_iterations)) {
-        if (!may_split || p->desc.mode != HAL_MODE_FAST) {
-            return hal_fail(
-                HAL_ERROR_LIMIT,
-                "hal_attention: kv_length is %llu; loops of this device end after %u turns; give a workspace",
-                (unsigned long long)p->desc.kv_length, info->max_loop_iterations);
-        }
-        split(plan, p, (uint32_t)hal_groups(blocks_of(p), (info->max_loop_iterations - 512) / turns));
+    if (!split(info, p, splits, may_split, turns, plan)) {
+        return hal_fail(HAL_ERROR_LIMIT,
+                        "hal_attention: kv_length is %llu; loops of this device end after %u turns; give a workspace",
+                        (unsigned long long)p->desc.kv_length, info->max_loop_iterations);
     }
     uint32_t constants[CONSTANTS];
     constants_of(p, threads, constants);
@@ -149,7 +154,9 @@ static bool plan_task(const hal_device_info *info, const attention_problem *p, b
         return false;
     }
     const uint64_t groups = hal_groups(p->rows, rows) * p->desc.kv_heads * p->desc.batch;
-    split(plan, p, choose_splits(info, p, may_split, groups));
+    if (!split(info, p, choose_splits(info, p, may_split, groups), may_split, 1024, plan)) {
+        return false;
+    }
     uint32_t constants[CONSTANTS];
     constants_of(p, rows, constants);
     hal_operator_launch_start(&plan->launch, "attention_task", constants, task_names, CONSTANTS,
@@ -158,13 +165,63 @@ static bool plan_task(const hal_device_info *info, const attention_problem *p, b
     return true;
 }
 
+/* Whether a tensor's rows start at texels of 16 bytes, in a view that the device allows. */
+static bool view_rows(const hal_device_info *info, const hal_operand *o, uint32_t dim, const uint64_t strides[3],
+                      uint32_t *back)
+{
+    const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
+    *back = 0;
+    if (!o->present || o->span.kind == HAL_SPAN_SLOT) {
+        return false; /* a slot's address is not known until submit */
+    }
+    /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */
+    const uint64_t before = (o->start + o->span.offset) % info->view_alignment;
+    *back = (uint32_t)before;
+    return before % 16 == 0 && before <= o->span.offset && dim % texel == 0 && strides[0] % texel == 0 &&
+           strides[1] % texel == 0 && strides[2] % texel == 0 && o->columns < INT32_MAX / 2 &&
+           (before + o->bytes) / 16 + 1 <= info->max_view_elements;
+}
+
+/* One subgroup of 8 lanes in GLSL. */
+static bool plan_subgroup(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
+{
+    const hal_attention_desc *d = &p->desc;
+    const hal_operand *o = p->operands;
+    const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
+                   v[] = {d->v_batch, d->v_token, d->v_head};
+    if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != LANES || info->max_group_size < LANES ||
+        d->mode == HAL_MODE_STRICT || !view_rows(info, &o[ATTENTION_Q], d->head_dim, q, &plan->back[0]) ||
+        !view_rows(info, &o[ATTENTION_K], d->head_dim, k, &plan->back[1]) ||
+        !view_rows(info, &o[ATTENTION_V], d->value_dim, v, &plan->back[2])) {
+        return false;
+    }
+    const uint64_t groups = hal_groups(p->rows, LANES) * d->kv_heads * d->batch;
+    const uint64_t turns = d->head_dim / 4 + 3 * LANES + ATTENTION_KEYS * 2 + 8;
+    if (!split(info, p, choose_splits(info, p, may_split, groups), may_split, turns, plan)) {
+        return false;
+    }
+    uint32_t constants[CONSTANTS];
+    constants_of(p, LANES, constants);
+    constants[3] = 0;
+    hal_operator_launch_start(&plan->launch, "attention_task", constants, names, CONSTANTS, sizeof(hal_attention_args));
+    plan->launch.spec.group[0] = LANES;
+    for (uint32_t i = 0; i < 3; i++) {
+        plan->launch.spec.views[i] = HAL_VIEW_RGBA32UI;
+    }
+    start(info, p, plan, LANES, 2e9);
+    return true;
+}
+
 static hal_status choose(const hal_device_info *info, const attention_problem *p, bool may_split, uint32_t without,
                          attention_plan *plan)
 {
     if (info->type == HAL_DEVICE_CPU && !(without & ATTENTION_KERNEL_TASK)) {
-        if (!info->max_view_elements && plan_task(info, p, may_split, plan)) {
+        const bool fits =
+            info->max_view_elements ? plan_subgroup(info, p, may_split, plan) : plan_task(info, p, may_split, plan);
+        if (fits) {
             return HAL_OK;
         }
+        memset(plan, 0, sizeof *plan);
     }
     return plan_group(info, p, may_split, plan);
 }

@@ -166,6 +166,17 @@ static void make_mask(attention_case *c, fixture *f, uint64_t *seed)
     operand_upload(&c->hides, f);
 }
 
+static void make_input(const attention_case *c, operand *x, fixture *f, const char *name, uint64_t rows, uint64_t dim,
+                       uint64_t *seed)
+{
+    if (c->aligned) {
+        const uint64_t pad = 8 * random_below(seed, 2), offset = 8 * (1 + random_below(seed, 3));
+        operand_create_at(x, f, name, c->dtype, rows, dim, offset, dim + pad, FILL_RANDOM, seed);
+    } else {
+        operand_create(x, f, name, c->dtype, rows, dim, FILL_RANDOM, seed);
+    }
+}
+
 void attention_create(attention_case *c, fixture *f, uint64_t *seed)
 {
     make_lengths(c, f, seed);
@@ -173,9 +184,9 @@ void attention_create(attention_case *c, fixture *f, uint64_t *seed)
     const uint64_t kv_tokens = c->cu_k    ? (uint64_t)c->cu_k[c->batch]
                                : c->pages ? c->page_count * c->page_size
                                           : c->batch * c->kv_length;
-    operand_create(&c->q, f, "q", c->dtype, q_tokens * q_heads(c), c->head_dim, FILL_RANDOM, seed);
-    operand_create(&c->k, f, "k", c->dtype, kv_tokens * c->kv_heads, c->head_dim, FILL_RANDOM, seed);
-    operand_create(&c->v, f, "v", c->dtype, kv_tokens * c->kv_heads, c->value_dim, FILL_RANDOM, seed);
+    make_input(c, &c->q, f, "q", q_tokens * q_heads(c), c->head_dim, seed);
+    make_input(c, &c->k, f, "k", kv_tokens * c->kv_heads, c->head_dim, seed);
+    make_input(c, &c->v, f, "v", kv_tokens * c->kv_heads, c->value_dim, seed);
     operand_create(&c->o, f, "o", c->dtype_o, q_tokens * q_heads(c), c->value_dim, FILL_POISON, seed);
     operand_create_at(&c->sums, f, "lse", HAL_F32, q_tokens, q_heads(c), 1, q_heads(c), FILL_POISON, seed);
     poison(c, f);

@@ -20,6 +20,7 @@ typedef struct attention_case {
     float softcap, scale;
     uint32_t page_size, splits;
     bool heads_first, lse; /* layout [batch][head][token][dim] */
+    bool aligned;          /* rows start at multiples of 16 bytes, and have whole ones */
     hal_mode mode;
     uint32_t without; /* 1: with the kernel for any device only */
 
