@@ -16,9 +16,9 @@ uint8 codes_of(float8 x, float8 scale)
 
 void store_codes(global uchar *y, ulong i, uint count, uint8 codes)
 {
-    uchar8 bytes = convert_uchar8(codes);
+    const uchar8 bytes = CONVERT8(uchar, codes);
     if (count == 8) {
-        vstore8(bytes, 0, y + i);
+        stream_bytes8(y + i, bytes);
         return;
     }
     uchar v[8];
@@ -28,7 +28,8 @@ void store_codes(global uchar *y, ulong i, uint count, uint8 codes)
 }
 
 /* Columns [first, first + 8 or fewer) of a row. */
-void eight(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count, float8 scale)
+__attribute__((always_inline)) void eight(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count,
+                                          float8 scale)
 {
     float8 v = flush_if8(STRICT, load_part8(x, DTYPE_X, at_x, count, 0.0f));
     if (OP == QUANTIZE_CODES) {
@@ -47,6 +48,23 @@ void eight(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint 
         store_part8(y, DTYPE_Y, at_y, count, v);
 }
 
+/* Columns [0, count): work-items take eight neighbours each in turn; a task that only casts takes four times eight
+ * while it can. */
+__attribute__((always_inline)) void run(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count,
+                                        float8 scale)
+{
+    uint done = 0;
+#if THREADS == 1 && OP < QUANTIZE_CODES
+    for (; done + 32 <= count; done += 32) {
+#pragma unroll
+        for (uint j = 0; j < 32; j += 8)
+            eight(x, at_x + done + j, y, at_y + done + j, 8, scale);
+    }
+#endif
+    for (uint c = done + 8 * get_local_id(0); c < count; c += 8 * THREADS)
+        eight(x, at_x + c, y, at_y + c, min(count - c, 8u), scale);
+}
+
 #ifdef HAL_KERNEL_quantize
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize(SPANS, hal_quantize_args args)
 {
@@ -54,15 +72,16 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize(SPANS,
     const uint row = get_group_id(1) + args.group_base[1];
     const uint column0 = (get_group_id(0) + args.group_base[0]) * TILE, end = min(column0 + TILE, args.columns);
     const ulong x_row = row * JOIN(args.ldx), y_row = row * JOIN(args.ldy);
-    float8 scale = 1.0f;
-    if (OP >= QUANTIZE_CODES && SCALING != QUANTIZE_PER_COLUMN)
-        scale = load_element(scales, DTYPE_S, SCALING == QUANTIZE_PER_ROW ? row : 0);
+#if OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN
     for (uint c = column0 + 8 * get_local_id(0); c < end; c += 8 * THREADS) {
         const uint count = min(end - c, 8u);
-        if (OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN)
-            scale = load_part8(scales, DTYPE_S, c, count, 1.0f);
-        eight(x, x_row + c, y_span + y_offset, y_row + c, count, scale);
+        eight(x, x_row + c, y_span + y_offset, y_row + c, count, load_part8(scales, DTYPE_S, c, count, 1.0f));
     }
+#else
+    const float scale =
+        OP < QUANTIZE_CODES ? 1.0f : load_element(scales, DTYPE_S, SCALING == QUANTIZE_PER_ROW ? row : 0);
+    run(x, x_row + column0, y_span + y_offset, y_row + column0, end - column0, scale);
+#endif
 }
 #endif
 
@@ -95,15 +114,15 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize_row(SP
     const uint row = get_group_id(1) + args.group_base[1], first = 8 * get_local_id(0);
     const ulong x_row = row * JOIN(args.ldx), y_row = row * JOIN(args.ldy);
     uint8 most = 0;
-    for (uint c = first; c < args.columns; c += 8 * THREADS)
-        most = max(most,
-                   magnitudes(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, min(args.columns - c, 8u), 0.0f))));
+    for (uint c = first; c < args.columns; c += 8 * THREADS) {
+        const uint count = min(args.columns - c, 8u);
+        most = max(most, magnitudes(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, count, 0.0f))));
+    }
     const uint4 four = max(most.lo, most.hi);
     const uint2 two = max(four.lo, four.hi);
     const float scale = hm_row_scale(as_float(greatest(max(two.x, two.y), partial)));
     if (first == 0)
         ((global float *)(s_span + s_offset))[row] = scale;
-    for (uint c = first; c < args.columns; c += 8 * THREADS)
-        eight(x, x_row + c, y_span + y_offset, y_row + c, min(args.columns - c, 8u), scale);
+    run(x, x_row, y_span + y_offset, y_row, args.columns, scale);
 }
 #endif

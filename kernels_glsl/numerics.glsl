@@ -29,7 +29,7 @@ uint element_size(uint dtype)
 
 float f16_to_f32(uint bits)
 {
-    return unpackHalf2x16(bits).x;
+    return hm_f32_from_f16(bits);
 }
 
 float bf16_to_f32(uint bits)
@@ -39,18 +39,7 @@ float bf16_to_f32(uint bits)
 
 uint f16_from_f32(float value)
 {
-    uint bits = floatBitsToUint(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u)
-        return sign | 0x7e00u | (magnitude >> 13 & 0x3ffu);
-    if (magnitude >= 0x477ff000u) // 65520: rounds to 2^16
-        return sign | 0x7c00u;
-    if (magnitude >= 0x38800000u) // normal: drop 13 bits, rebias the exponent by 127 - 15
-        return sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
-    if (magnitude <= 0x33000000u) // up to half of the smallest subnormal
-        return sign;
-    uint drop = 126u - (magnitude >> 23), mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-    uint kept = mantissa >> drop, rest = mantissa & ((1u << drop) - 1u), half_unit = 1u << (drop - 1u);
-    return sign | (kept + uint(rest > half_unit || (rest == half_unit && (kept & 1u) == 1u)));
+    return hm_f16_from_f32(value);
 }
 
 /* Element `i` of the array at `address`, of any dtype. */

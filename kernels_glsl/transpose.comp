@@ -12,16 +12,6 @@ layout(constant_id = 1) const uint THREADS = 256;
 layout(constant_id = 2) const uint TILE = 32;
 layout(constant_id = 3) const uint LOG_B = 0;
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer ref_u32 {
-    uint value;
-};
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer ref_two {
-    uvec2 value;
-};
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer ref_four {
-    uvec4 value;
-};
-
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[2]; /* x, y */
 #include "kernel_args_transpose.inc"
@@ -89,9 +79,9 @@ void main()
 void move(uint64_t to, uint64_t from)
 {
     if (WIDTH == 16)
-        ref_four(to).value = ref_four(from).value;
+        ref_u32x4(to).value = ref_u32x4(from).value;
     else if (WIDTH == 8)
-        ref_two(to).value = ref_two(from).value;
+        ref_u32x2(to).value = ref_u32x2(from).value;
     else if (WIDTH == 4)
         ref_u32(to).value = ref_u32(from).value;
     else if (WIDTH == 2)

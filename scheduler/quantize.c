@@ -80,7 +80,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
     if (status != HAL_OK) {
         return status;
     }
-    const uint32_t tile = by_row ? 0 : info->type == HAL_DEVICE_CPU ? 4096 : 4 * threads;
+    const uint32_t tile = by_row ? 0 : info->type == HAL_DEVICE_CPU ? 16384 : 4 * threads;
     const hal_operand *o = p->operands;
     const uint32_t dtypes[] = {(uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype, (uint32_t)o[AT_SCALES].dtype};
     const uint32_t constants[] = {dtypes[0], dtypes[1], dtypes[2], p->kernel_op, (uint32_t)p->scaling,

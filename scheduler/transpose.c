@@ -2,8 +2,8 @@
  * If x and y then have the same innermost axis, `transpose_copy` moves runs along it, with constants
  *   WIDTH THREADS TILE LOG_B
  * in elements as wide as strides and addresses allow; else `transpose` turns tiles of x's and y's innermost axes, with
- *   WIDTH THREADS TILE
- * The others are counted by groups. */
+ *   WIDTH THREADS TILE SIDE
+ * where a group takes a square of SIDE. The others are counted by groups. */
 #include "transpose.h"
 
 #include "kernel_convert.h"
@@ -132,10 +132,20 @@ static uint32_t log2_above(uint64_t size, uint32_t most)
     return log;
 }
 
+/* The square that a task turns: large, so that it stays on few pages of memory, while there is enough for each core. */
+static uint32_t task_side(const hal_device_info *info, uint64_t a, uint64_t b, uint32_t tile)
+{
+    uint32_t side = 4 * tile;
+    while (side > tile && hal_groups(a, side) * hal_groups(b, side) < 4 * (uint64_t)info->compute_units) {
+        side /= 2;
+    }
+    return side;
+}
+
 /* `p` has at least one axis. */
 static hal_status record(hal_cmdlist *list, problem *p)
 {
-    static const char *const names[] = {"WIDTH", "THREADS", "TILE", "LOG_B"};
+    static const char *const names[] = {"WIDTH", "THREADS", "TILE", "LOG_B", "SIDE"};
     static const hal_access access[] = {HAL_READ, HAL_WRITE};
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     const bool cpu = info->type == HAL_DEVICE_CPU;
@@ -147,7 +157,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
     const axis b = take(p, p->count - 1);
     const axis a = !copy ? take(p, inner) : p->count ? take(p, p->count - 1) : (axis){1, 0, 0};
     const uint32_t log_tile = cpu ? 12 : 10, log_b = copy ? log2_above(b.count, log_tile) : 0;
-    const uint32_t tile_b = copy ? 1u << log_b : 32, tile_a = copy ? 1u << (log_tile - log_b) : 32;
+    const uint32_t tile = copy ? 1u << log_tile : threads == 1 ? 64 : 32;
     hal_transpose_args args = {
         .count_a = (uint32_t)a.count, .count_b = (uint32_t)b.count, .width = p->width, .log_b = log_b};
     hal_set64(args.xa, a.x);
@@ -159,12 +169,14 @@ static hal_status record(hal_cmdlist *list, problem *p)
     if (status != HAL_OK) {
         return status;
     }
-    const uint32_t constants[] = {p->width, threads, copy ? 1u << log_tile : tile_a, log_b};
+    const uint32_t side = !copy && threads == 1 ? task_side(info, a.count * groups, b.count, tile) : tile;
+    const uint32_t step_a = copy ? tile >> log_b : side, step_b = copy ? 1u << log_b : side;
+    const uint32_t constants[] = {p->width, threads, tile, log_b, side};
     hal_operator_launch launch;
-    hal_operator_launch_start(&launch, copy ? "transpose_copy" : "transpose", constants, names, 4,
+    hal_operator_launch_start(&launch, copy ? "transpose_copy" : "transpose", constants, names, 5,
                               sizeof(hal_transpose_args));
     launch.spec.group[0] = threads;
-    launch.grid = HAL_GRID3(hal_groups(b.count, tile_b), hal_groups(a.count, tile_a), groups);
+    launch.grid = HAL_GRID3(hal_groups(b.count, step_b), hal_groups(a.count, step_a), groups);
     return hal_operator_dispatch(list, p->op, &launch, p->operands, access, 2, 0, &args);
 }
 
