@@ -15,6 +15,7 @@
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
  *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
  *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
+ *  gemm_combine  work-groups: what the first of two phases (gemm_phases.c) stored, and the epilogue. THREADS PARTS
  *  gemm_any    work-groups, any device, with what the others do not have: F8E4M3, scales, strict sums, SwiGLU, D
  *              transposed. DTYPE STRICT PARTS, which is 2 for SwiGLU. Group (8, 8), tile 32 32 16
  *
@@ -219,7 +220,8 @@ static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_arg
                   GEMM_SCALES(scale_flag(&o[GEMM_AT_SCALE_A], p->one_scale_a),
                               scale_flag(&o[GEMM_AT_SCALE_B], p->one_scale_b), scale_flag(&o[GEMM_AT_SCALE_D], false)) |
                   (p->trans_a ? GEMM_TRANS_A : 0) | (p->trans_b ? GEMM_TRANS_B : 0) | (p->trans_d ? GEMM_TRANS_D : 0) |
-                  (p->interleaved ? GEMM_INTERLEAVED : 0);
+                  (p->interleaved ? GEMM_INTERLEAVED : 0) | (p->alternate ? GEMM_ALTERNATE : 0) |
+                  (p->swiglu ? GEMM_PAIR : 0);
     hal_set64(args->lda, o[GEMM_A].ld);
     hal_set64(args->ldb, o[GEMM_B].ld);
     hal_set64(args->ldc, o[GEMM_C].ld);
@@ -289,9 +291,9 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
         return status;
     }
     if (given_span(problem.workspace)) {
-        const uint32_t parts = hal_gemm_parts(hal_device_get_info(hal_cmdlist_device(list)), &problem, without);
-        if (parts > 1) {
-            return hal_gemm_record_parts(list, &problem, parts, without, used);
+        gemm_phases phases;
+        if (hal_gemm_phases(hal_device_get_info(hal_cmdlist_device(list)), &problem, without, &phases)) {
+            return hal_gemm_record_phases(list, &problem, &phases, without, used);
         }
     }
     status = plan_kernel(hal_cmdlist_device(list), &problem, without, &plan, &kernel, used);
@@ -356,8 +358,8 @@ hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uin
     if (status != HAL_OK || (status = hal_gemm_resolve(desc, false, &problem, &empty)) != HAL_OK || empty) {
         return status;
     }
-    const uint32_t parts = hal_gemm_parts(hal_device_get_info(device), &problem, 0);
-    *size = parts > 1 ? (uint64_t)parts * problem.m * problem.n * sizeof(float) : 0;
+    gemm_phases phases;
+    *size = hal_gemm_phases(hal_device_get_info(device), &problem, 0, &phases) ? phases.bytes : 0;
     return HAL_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct gemm_problem {
     uint32_t m, n, k, batch;
     bool trans_a, trans_b, trans_d;
     bool swiglu, interleaved;      /* two sums for each element of D; their columns of B alternate */
+    bool alternate;                /* gemm_combine: sums of gate and up in turn */
     bool one_scale_a, one_scale_b; /* instead of one a row, one a column */
     hal_act act;
     hal_dtype between;
@@ -57,7 +58,7 @@ hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *proble
 /* Whether a problem asks for what only gemm_any has. */
 bool hal_gemm_needs_any(const gemm_problem *problem);
 
-/* The plan of gemm_combine: the parts of split-K are its A, as many as its k. */
+/* The plan of gemm_combine: what the first phase stored is its A, in as many parts as its k. */
 void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *problem, gemm_plan *plan);
 
 /* FLOP/s that a compute unit reaches at the least. */
@@ -72,11 +73,20 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
 hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan, const gemm_problem *problem,
                              uint64_t most_groups);
 
-/* Into how many parts split-K would cut k on the device; 1: it would not. */
-uint32_t hal_gemm_parts(const hal_device_info *info, const gemm_problem *problem, uint32_t without);
-/* k in so many parts, or some less; the problem has a workspace of that many times m n floats. */
-hal_status hal_gemm_record_parts(hal_cmdlist *list, const gemm_problem *problem, uint32_t parts, uint32_t without,
-                                 gemm_kernel *used);
+/* Two phases, for a problem with a workspace (gemm_phases.c). */
+typedef struct gemm_phases {
+    uint32_t parts, depth; /* of k; 1: whole */
+    uint32_t sums;         /* GEMMs of the first phase: 2 for gate and up */
+    bool alternate;        /* SwiGLU's columns of B alternate, and one GEMM makes both */
+    uint64_t bytes;        /* of the workspace */
+} gemm_phases;
+
+/* Whether it is done in two phases where there is a workspace. */
+bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_phases *phases);
+/* k in `parts`, or some less: a multiple of 64 of k each. */
+gemm_phases hal_gemm_phases_of(const gemm_problem *problem, uint32_t parts);
+hal_status hal_gemm_record_phases(hal_cmdlist *list, const gemm_problem *problem, const gemm_phases *phases,
+                                  uint32_t without, gemm_kernel *used);
 
 /* hal_gemm without some kernels; tests run every form of a kernel on every device with it. *used: the one taken. */
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used);

@@ -144,9 +144,10 @@ static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, g
 
 void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
 {
-    static const char *const names[] = {"THREADS"};
+    static const char *const names[] = {"THREADS", "PARTS"};
     const uint32_t threads = info->max_group_size < 64 ? info->max_group_size : 64;
-    spec_start(plan, "gemm_combine", &threads, 1);
+    const uint32_t constants[] = {threads, p->swiglu ? 2 : 1};
+    spec_start_with(plan, "gemm_combine", constants, 2, GEMM_ALL_OPERANDS);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
     cover(plan, p, 1, 4 * threads);

@@ -55,6 +55,8 @@ typedef struct hal_gemm_args {
 #define GEMM_SCALE_A(flags)        ((flags) >> 22 & 3u) /* GEMM_SCALE_ONE, GEMM_SCALE_EACH or absent, 0 */
 #define GEMM_SCALE_B(flags)        ((flags) >> 24 & 3u)
 #define GEMM_SCALE_D(flags)        ((flags) >> 26 & 3u)
+#define GEMM_ALTERNATE             0x10000000u /* gemm_combine: sums of gate and up in turn */
+#define GEMM_PAIR                  0x20000000u /* SwiGLU: two sums for an element of D */
 #define GEMM_SCALE_ONE             1u
 #define GEMM_SCALE_EACH            2u
 #define GEMM_FLAGS(c, d, bias, residual, between, act)                                                                 \

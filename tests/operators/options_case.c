@@ -64,8 +64,20 @@ void options_create(options_case *c, fixture *f, matrix_fill fill, uint64_t *see
     }
 }
 
+void options_add_workspace(options_case *c, fixture *f)
+{
+    const hal_gemm_desc desc = options_desc(c);
+    uint64_t size = 0;
+    OK(hal_gemm_workspace(f->device, &desc, &size));
+    if (size) {
+        OK(hal_buffer_create(f->device, HAL_BUFFER(.size = size, .label = "workspace"), &c->workspace));
+    }
+}
+
 void options_destroy(options_case *c)
 {
+    hal_buffer_destroy(c->workspace);
+    c->workspace = NULL;
     for (int i = 0; i < OPERANDS; i++) {
         operand_free(&c->x[i]);
         free(c->values[i]);
@@ -132,6 +144,9 @@ hal_gemm_desc options_desc(const options_case *c)
                           .stride_scale_b = stride_of(c, SCALE_B),
                           .stride_scale_d = stride_of(c, SCALE_D),
                           .trans_d = c->trans_d};
+    if (c->workspace) {
+        desc.workspace = hal_whole(c->workspace);
+    }
     return desc;
 }
 

@@ -19,6 +19,7 @@ typedef struct options_case {
     float alpha, beta, swiglu_alpha;
     operand x[OPERANDS];
     float *values[OPERANDS]; /* without gaps */
+    hal_buffer *workspace;   /* or NULL */
 } options_case;
 
 /* Any options that go together, in fast mode. */
@@ -27,6 +28,8 @@ hal_dtype wide_dtype(uint64_t *seed); /* not E4M3 */
 bool options_swiglu(const options_case *c);
 /* Matrices of those shapes, uploaded. */
 void options_create(options_case *c, fixture *f, matrix_fill fill, uint64_t *seed);
+/* With as much workspace as hal_gemm asks for; none if that is none. */
+void options_add_workspace(options_case *c, fixture *f);
 void options_destroy(options_case *c);
 hal_gemm_desc options_desc(const options_case *c);
 hal_status options_tell(hal_cmdlist *list, void *user); /* hal_gemm; a tell_fn */

@@ -26,7 +26,8 @@ extern "C" {
  * it before the activation, before the residual is added, and before it becomes HAL_F8E4M3; gate and up are rounded to
  * it, and SiLU(gate) before the product. The chains are hal_gemm (alpha, beta, c, bias), hal_activation, hal_binary
  * (HAL_ADD) and hal_gemm twice, hal_binary (HAL_SWIGLU, round_between), HAL_ADD, each of the same mode; then
- * hal_quantize (HAL_SCALE_ROW). Without those steps the bits are those of one rounding at the store.
+ * hal_quantize (HAL_SCALE_ROW). SwiGLU, HAL_F8E4M3 and transposed D keep to it in HAL_MODE_STRICT, or with a workspace;
+ * without one they may add up in another order.
  *
  * Modes. HAL_MODE_BATCH_INVARIANT: kernel and order of summation are chosen by n, k, dtypes and transpositions only.
  * HAL_MODE_STRICT: k ascending, products and sums rounded to FP32 one by one; subnormal numbers and products below
@@ -74,8 +75,10 @@ HAL_API hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc);
 /* Problems of any sizes, as if hal_gemm were called for each; one that is wrong leaves nothing recorded. Those that do
  * not touch what another writes (each with a workspace of its own, if any) run side by side. */
 HAL_API hal_status hal_gemm_grouped(hal_cmdlist *list, const hal_gemm_desc *descs, uint64_t count);
-/* Bytes of scratch that let hal_gemm use its fastest kernel for this problem on this device; may be 0. In
- * HAL_MODE_FAST few tiles that are deep are cut along k then; the parts are added in a fixed order. */
+/* Bytes of scratch that let hal_gemm use its fastest kernel for this problem on this device; may be 0. With it,
+ * options that the fastest kernels lack (SwiGLU, scales, HAL_F8E4M3 or transposed D) are a second phase after them, and
+ * so have the bits of separate operators in every mode; and in HAL_MODE_FAST few tiles that are deep are cut along k,
+ * and the parts added in a fixed order. */
 HAL_API hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size);
 /* Compile what hal_gemm will need for this problem, so that the first call does not have to. */
 HAL_API hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc);
