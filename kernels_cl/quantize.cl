@@ -1,5 +1,5 @@
 /* quantize.cl - conversion of rows: y = x in another dtype, E4M3(x / scale) or x scale; quantize_row takes the scale
- * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y DTYPE_S OP SCALING STRICT, as flags say, THREADS of a
+ * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y OP SCALING STRICT, as flags say, THREADS of a
  * group (1 on CPU devices) and TILE, the columns that it takes. */
 #include "kernel_convert.h"
 #include "rows.clh"
@@ -75,11 +75,13 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize(SPANS,
 #if OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN
     for (uint c = column0 + 8 * get_local_id(0); c < end; c += 8 * THREADS) {
         const uint count = min(end - c, 8u);
-        eight(x, x_row + c, y_span + y_offset, y_row + c, count, load_part8(scales, DTYPE_S, c, count, 1.0f));
+        eight(x, x_row + c, y_span + y_offset, y_row + c, count,
+              load_part8(scales, ROW_DTYPE(args.flags, 2), c, count, 1.0f));
     }
 #else
-    const float scale =
-        OP < QUANTIZE_CODES ? 1.0f : load_element(scales, DTYPE_S, SCALING == QUANTIZE_PER_ROW ? row : 0);
+    const float scale = OP < QUANTIZE_CODES
+                            ? 1.0f
+                            : load_element(scales, ROW_DTYPE(args.flags, 2), SCALING == QUANTIZE_PER_ROW ? row : 0);
     run(x, x_row + column0, y_span + y_offset, y_row + column0, end - column0, scale);
 #endif
 }

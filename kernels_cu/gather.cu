@@ -1,10 +1,9 @@
-/* gather.cu - row ids[i] of a table becomes row i of y. One entry: dtypes come from flags. A group of THREADS takes
- * TILE columns of a row. */
+/* gather.cu - row ids[i] of a table becomes row i of y. One entry: dtypes come from flags. A work-item takes
+ * four columns of a row. */
 #include "kernel_convert.h"
 #include "rows.cuh"
 
 #define THREADS 256
-#define TILE    1024
 
 /* Negative ids are beyond any table. */
 __device__ __forceinline__ uint64_t id_of(const int32_t *ids, bool int64, uint32_t i)
@@ -17,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     gather(const void *table, const int32_t *ids, void *y, const __grid_constant__ hal_gather_args args)
 {
     const uint32_t row = blockIdx.y + args.group_base[1];
-    const uint32_t column = (blockIdx.x + args.group_base[0]) * TILE + threadIdx.x * 4;
+    const uint32_t column = (blockIdx.x + args.group_base[0]) * 4 * blockDim.x + threadIdx.x * 4;
     const uint32_t type_t = ROW_DTYPE(args.flags, 0), type_y = ROW_DTYPE(args.flags, 1);
     if (column >= args.columns)
         return;

@@ -1,11 +1,10 @@
 /* quantize.cu - conversion of rows: y = x in another dtype, E4M3(x / scale) or x scale; quantize_row takes the scale
- * from each row's largest magnitude. One entry each: dtypes and operation come from flags. A group of THREADS takes
- * TILE columns of a row, or a row. */
+ * from each row's largest magnitude. One entry each: dtypes and operation come from flags. A work-item takes
+ * four columns at a time. */
 #include "kernel_convert.h"
 #include "rows.cuh"
 
 #define THREADS 256
-#define TILE    1024
 
 /* A scale that is not a positive finite number spoils what it scales. */
 __device__ __forceinline__ uint32_t code_of(float x, float scale)
@@ -56,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     quantize(const void *x, void *y, const void *scales, const __grid_constant__ hal_quantize_args args)
 {
     const uint32_t row = blockIdx.y + args.group_base[1];
-    const uint32_t column = (blockIdx.x + args.group_base[0]) * TILE + threadIdx.x * 4;
+    const uint32_t column = (blockIdx.x + args.group_base[0]) * 4 * blockDim.x + threadIdx.x * 4;
     const uint32_t type_x = ROW_DTYPE(args.flags, 0), type_y = ROW_DTYPE(args.flags, 1),
                    type_s = ROW_DTYPE(args.flags, 2);
     const uint32_t op = ROW_OP(args.flags) & 3, scaling = ROW_OP(args.flags) >> 2;
@@ -85,7 +84,7 @@ __device__ __forceinline__ uint32_t greatest(uint32_t mine)
 {
     __shared__ uint32_t partial[THREADS];
     partial[threadIdx.x] = mine;
-    for (uint32_t stride = THREADS / 2; stride > 0; stride /= 2) {
+    for (uint32_t stride = blockDim.x / 2; stride > 0; stride /= 2) {
         __syncthreads();
         if (threadIdx.x < stride)
             partial[threadIdx.x] = max(partial[threadIdx.x], partial[threadIdx.x + stride]);
@@ -104,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const bool strict = ROW_STRICT(args.flags);
     float v[4];
     uint32_t most = 0;
-    for (uint32_t c = first; c < args.columns; c += TILE) {
+    for (uint32_t c = first; c < args.columns; c += 4 * blockDim.x) {
         load_part4(x, type_x, row * ldx + c, args.columns - c, wide_x, v);
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -113,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float one = hm_row_scale(__uint_as_float(greatest(most))), scale[4] = {one, one, one, one};
     if (first == 0)
         scales[row] = one;
-    for (uint32_t c = first; c < args.columns; c += TILE) {
+    for (uint32_t c = first; c < args.columns; c += 4 * blockDim.x) {
         load_part4(x, type_x, row * ldx + c, args.columns - c, wide_x, v);
         four(args.flags, v, y, row * ldy + c, args.columns - c, wide_y, scale);
     }

@@ -31,15 +31,15 @@ __device__ __forceinline__ void turn(const element *x, element *y, const hal_tra
     start(args, blockIdx.z + args.group_base[2], &x0, &y0);
     x += x0 + a0 * xa + b0 * xb;
     y += y0 + a0 * ya + b0 * yb;
-#pragma unroll
-    for (uint32_t e = threadIdx.x; e < TILE * TILE; e += THREADS) {
+#pragma unroll 4
+    for (uint32_t e = threadIdx.x; e < TILE * TILE; e += blockDim.x) {
         const uint32_t b = e / TILE, a = e % TILE;
         if (a < width_a && b < width_b)
             tile[b][a] = x[a * xa + b * xb];
     }
     __syncthreads();
-#pragma unroll
-    for (uint32_t e = threadIdx.x; e < TILE * TILE; e += THREADS) {
+#pragma unroll 4
+    for (uint32_t e = threadIdx.x; e < TILE * TILE; e += blockDim.x) {
         const uint32_t a = e / TILE, b = e % TILE;
         if (a < width_a && b < width_b)
             y[a * ya + b * yb] = tile[b][a];
@@ -66,8 +66,8 @@ __device__ __forceinline__ void move(const element *x, element *y, const hal_tra
                    yb = HAL_JOIN64(args.yb);
     uint64_t x0, y0;
     start(args, blockIdx.z + args.group_base[2], &x0, &y0);
-#pragma unroll
-    for (uint32_t e = threadIdx.x; e < COPY; e += THREADS) {
+#pragma unroll 4
+    for (uint32_t e = threadIdx.x; e < COPY; e += blockDim.x) {
         const uint32_t a = a0 + (e >> args.log_b), b = b0 + (e & ((1u << args.log_b) - 1));
         if (a < args.count_a && b < args.count_b)
             y[y0 + a * ya + b * yb] = x[x0 + a * xa + b * xb];

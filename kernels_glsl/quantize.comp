@@ -1,5 +1,5 @@
 /* quantize.comp - conversion of rows: y = x in another dtype, E4M3(x / scale) or x scale; quantize_row takes the scale
- * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y DTYPE_S OP SCALING STRICT, as flags say, THREADS of a
+ * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y OP SCALING STRICT, as flags say, THREADS of a
  * group and TILE, the columns that it takes. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -9,12 +9,11 @@
 layout(local_size_x_id = 100, local_size_y_id = 101, local_size_z_id = 102) in;
 layout(constant_id = 0) const uint DTYPE_X = 1;
 layout(constant_id = 1) const uint DTYPE_Y = 1;
-layout(constant_id = 2) const uint DTYPE_S = 1;
-layout(constant_id = 3) const uint OP = 0;
-layout(constant_id = 4) const uint SCALING = 3;
-layout(constant_id = 5) const uint STRICT = 0;
-layout(constant_id = 6) const uint THREADS = 256;
-layout(constant_id = 7) const uint TILE = 1024;
+layout(constant_id = 2) const uint OP = 0;
+layout(constant_id = 3) const uint SCALING = 3;
+layout(constant_id = 4) const uint STRICT = 0;
+layout(constant_id = 5) const uint THREADS = 256;
+layout(constant_id = 6) const uint TILE = 1024;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[3]; /* x, y, scales */
@@ -82,11 +81,11 @@ void main()
     const bool wide = rows_wide(x, DTYPE_X, JOIN(args.ldx)) && rows_wide(y, DTYPE_Y, JOIN(args.ldy));
     vec4 scale = vec4(1.0);
     if (OP >= QUANTIZE_CODES && SCALING != QUANTIZE_PER_COLUMN)
-        scale = vec4(load_element(scales, DTYPE_S, SCALING == QUANTIZE_PER_ROW ? row : 0u));
+        scale = vec4(load_element(scales, ROW_DTYPE(args.flags, 2), SCALING == QUANTIZE_PER_ROW ? row : 0u));
     for (uint c = column0 + 4 * gl_LocalInvocationID.x; c < end; c += 4 * THREADS) {
         if (OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN)
             for (uint i = 0; i < min(end - c, 4u); i++)
-                scale[i] = load_element(scales, DTYPE_S, c + i);
+                scale[i] = load_element(scales, ROW_DTYPE(args.flags, 2), c + i);
         four(x, x_row + c, y, y_row + c, end - c, wide, scale);
     }
 }

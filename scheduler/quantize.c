@@ -1,5 +1,5 @@
 /* quantize.c - hal_cast, hal_quantize and hal_dequantize: the kernel `quantize`, with constants
- *   DTYPE_X DTYPE_Y DTYPE_S OP SCALING STRICT THREADS TILE
+ *   DTYPE_X DTYPE_Y OP SCALING STRICT THREADS TILE
  * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row; in `quantize_row`, which finds
  * the scales itself, a row. A cast to the same dtype is a copy. */
 #include "kernel_convert.h"
@@ -67,7 +67,7 @@ static hal_status row_threads(const hal_device_info *info, const problem *p, uin
 
 static hal_status record(hal_cmdlist *list, problem *p)
 {
-    static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "DTYPE_S", "OP", "SCALING", "STRICT", "THREADS", "TILE"};
+    static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "OP", "SCALING", "STRICT", "THREADS", "TILE"};
     hal_status status = check(p);
     if (status != HAL_OK) {
         return status;
@@ -83,10 +83,9 @@ static hal_status record(hal_cmdlist *list, problem *p)
     const uint32_t tile = by_row ? 0 : info->type == HAL_DEVICE_CPU ? 16384 : 4 * threads;
     const hal_operand *o = p->operands;
     const uint32_t dtypes[] = {(uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype, (uint32_t)o[AT_SCALES].dtype};
-    const uint32_t constants[] = {dtypes[0], dtypes[1], dtypes[2], p->kernel_op, (uint32_t)p->scaling,
-                                  p->strict, threads,   tile};
+    const uint32_t constants[] = {dtypes[0], dtypes[1], p->kernel_op, (uint32_t)p->scaling, p->strict, threads, tile};
     hal_operator_launch launch;
-    hal_operator_launch_start(&launch, by_row ? "quantize_row" : "quantize", constants, names, 8,
+    hal_operator_launch_start(&launch, by_row ? "quantize_row" : "quantize", constants, names, 7,
                               sizeof(hal_quantize_args));
     launch.spec.group[0] = threads;
     launch.grid = HAL_GRID2(by_row ? 1 : hal_groups(p->columns, tile), p->rows);
