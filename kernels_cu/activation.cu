@@ -2,8 +2,7 @@
  * group of THREADS takes TILE columns of a row. */
 #include "rows.cuh"
 
-#define THREADS 256
-#define TILE    1024
+#define MOST_THREADS 256
 
 __device__ __forceinline__ float combine(uint32_t op, bool strict, float a, float b, float alpha, uint32_t between)
 {
@@ -16,11 +15,11 @@ __device__ __forceinline__ float combine(uint32_t op, bool strict, float a, floa
     return strict ? hm_mul(a, b) : HM_MUL(a, b);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
     activation(const void *a, const void *b, void *y, const __grid_constant__ hal_activation_args args)
 {
     const uint32_t row = blockIdx.y + args.group_base[1];
-    const uint32_t column = (blockIdx.x + args.group_base[0]) * TILE + threadIdx.x * 4;
+    const uint32_t column = ((blockIdx.x + args.group_base[0]) * blockDim.x + threadIdx.x) * 4;
     const uint32_t type_a = ROW_DTYPE(args.flags, 0), type_b = ROW_DTYPE(args.flags, 1),
                    type_y = ROW_DTYPE(args.flags, 2);
     const uint32_t op = ROW_OP(args.flags), between = ROW_DTYPE(args.flags, 3);

@@ -202,6 +202,24 @@ static void test_strict(void **state)
     operand_free(&y);
 }
 
+/* A device that allows small groups only: the kernel must not count on its usual ones. */
+static void test_small_groups(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, "group_size=64");
+    uint64_t seed = 9;
+    for (uint32_t round = 0; round < 6; round++) {
+        unary_case c = {.act = (hal_act)round, .alpha = 1.0f};
+        operand_create(&c.x, &f, "x", HAL_F32, 5, 3001, FILL_RANDOM, &seed);
+        operand_create(&c.y, &f, "y", HAL_F32, 5, 3001, FILL_POISON, &seed);
+        run_unary(&f, &c);
+        operand_free(&c.x);
+        operand_free(&c.y);
+    }
+    fixture_close(&f);
+}
+
 /* y may be exactly an input; nothing is done for no rows; what is wrong is refused. */
 static void test_rules(void **state)
 {
@@ -241,8 +259,8 @@ static void test_rules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_special_values),
-                                       cmocka_unit_test(test_binary), cmocka_unit_test(test_strict),
-                                       cmocka_unit_test(test_rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),       cmocka_unit_test(test_special_values),
+                                       cmocka_unit_test(test_binary),       cmocka_unit_test(test_strict),
+                                       cmocka_unit_test(test_small_groups), cmocka_unit_test(test_rules)};
     return ROWS_MAIN("activation", tests);
 }
