@@ -244,6 +244,21 @@ static hal_attention_args arguments(const attention_problem *p, const attention_
     return args;
 }
 
+/* The best kernel that this backend has. */
+static hal_status plan_kernel(hal_device *device, const attention_problem *p, bool may_split, uint32_t without,
+                              attention_plan *plan)
+{
+    const hal_device_info *info = hal_device_get_info(device);
+    hal_status status = hal_attention_plan(info, p, may_split, without, plan);
+    if (status == HAL_OK && plan->kernel == ATTENTION_KERNEL_MMA) {
+        status = hal_operator_prepare(device, op, &plan->launch, accesses, ATTENTION_SPANS);
+        if (status == HAL_ERROR_UNAVAILABLE || status == HAL_ERROR_NOT_FOUND) {
+            status = hal_attention_plan(info, p, may_split, without | ATTENTION_KERNEL_MMA, plan);
+        }
+    }
+    return status;
+}
+
 /* Outputs share memory with nothing else. */
 static hal_status check_outputs(const attention_problem *p)
 {
@@ -264,8 +279,8 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
     if (status != HAL_OK || empty) {
         return status;
     }
-    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
-    status = hal_attention_plan(info, &p, given(&p.desc.workspace), without, &plan);
+    hal_device *device = hal_cmdlist_device(list);
+    status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
     if (status != HAL_OK) {
         return status;
     }
@@ -285,7 +300,7 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
     status = hal_operator_dispatch(list, op, &plan.launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
     if (status == HAL_OK && plan.splits > 1) {
         hal_operator_launch launch;
-        hal_attention_plan_combine(info, &p, &launch);
+        hal_attention_plan_combine(hal_device_get_info(device), &p, &launch);
         status =
             hal_operator_dispatch(list, op, &launch, p.operands, combine_accesses, ATTENTION_SPANS, ATTENTION_O, &args);
     }
@@ -314,7 +329,7 @@ hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc 
     *size = 0;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_attention_workspace: device");
     if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty ||
-        (status = hal_attention_plan(hal_device_get_info(device), &p, true, 0, &plan)) != HAL_OK) {
+        (status = plan_kernel(device, &p, true, 0, &plan)) != HAL_OK) {
         return status;
     }
     *size = plan.splits > 1 ? hal_attention_part_elements(&p, plan.splits) * sizeof(float) : 0;
@@ -330,12 +345,11 @@ hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *d
     if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty) {
         return status;
     }
-    const hal_device_info *info = hal_device_get_info(device);
-    status = hal_attention_plan(info, &p, given(&p.desc.workspace), 0, &plan);
+    status = plan_kernel(device, &p, given(&p.desc.workspace), 0, &plan);
     status = status == HAL_OK ? hal_operator_prepare(device, op, &plan.launch, accesses, ATTENTION_SPANS) : status;
     if (status == HAL_OK && plan.splits > 1) {
         hal_operator_launch launch;
-        hal_attention_plan_combine(info, &p, &launch);
+        hal_attention_plan_combine(hal_device_get_info(device), &p, &launch);
         status = hal_operator_prepare(device, op, &launch, combine_accesses, ATTENTION_SPANS);
     }
     return status;

@@ -20,6 +20,7 @@ typedef enum attention_kernel {
 } attention_kernel;
 
 typedef struct attention_plan {
+    attention_kernel kernel; /* 0: the one for any device */
     hal_operator_launch launch;
     uint32_t back[3];      /* bytes that the views of q, k and v start before their spans */
     uint32_t splits, part; /* part: blocks of ATTENTION_KEYS keys of a split */

@@ -2,6 +2,7 @@
  * the shape, never by a driver's name. Kernels:
  *   attention          8 neighbours a row, tiles in shared memory: any device
  *   attention_task     one core's task, or one subgroup, a tile: CPU devices
+ *   attention_mma      matrix units: FP16 and BF16
  *   attention_combine  puts splits together */
 #include "attention.h"
 
@@ -212,6 +213,47 @@ static bool plan_subgroup(const hal_device_info *info, const attention_problem *
     return true;
 }
 
+/* Whether a tensor's rows start at multiples of 16 bytes and have whole ones. */
+static bool rows_wide(const hal_operand *o, uint32_t dim, const uint64_t strides[3])
+{
+    return !o->present || (o->span.kind != HAL_SPAN_SLOT && (o->start + o->span.offset) % 16 == 0 && dim % 8 == 0 &&
+                           strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0);
+}
+
+/* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
+static bool plan_mma(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
+{
+    static const char *const mma_names[] = {"DTYPE", "DIM"};
+    static const uint32_t dims[] = {64, 80, 96, 128};
+    enum { ROWS = 64, THREADS = 128 };
+    const hal_attention_desc *d = &p->desc;
+    const uint32_t widest = d->head_dim > d->value_dim ? d->head_dim : d->value_dim;
+    const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
+                   v[] = {d->v_batch, d->v_token, d->v_head};
+    if (!info->matrix_units || info->subgroup_size != 32 || info->max_group_size < THREADS || d->dtype == HAL_F32 ||
+        d->mode == HAL_MODE_STRICT || widest > 128 || !rows_wide(&p->operands[ATTENTION_Q], d->head_dim, q) ||
+        !rows_wide(&p->operands[ATTENTION_K], d->head_dim, k) ||
+        !rows_wide(&p->operands[ATTENTION_V], d->value_dim, v)) {
+        return false;
+    }
+    uint32_t dim = 0;
+    for (size_t i = 0; dim < widest; i++) {
+        dim = dims[i];
+    }
+    const uint32_t shared = 4 * ATTENTION_KEYS * (dim + 8) * 2, constants[] = {(uint32_t)d->dtype, dim};
+    const uint64_t groups = hal_groups(p->rows, ROWS) * d->kv_heads * d->batch;
+    if (shared > info->max_shared_memory ||
+        !split(info, p, choose_splits(info, p, may_split, groups), may_split, 64, plan)) {
+        return false;
+    }
+    hal_operator_launch_start(&plan->launch, "attention_mma", constants, mma_names, 2, sizeof(hal_attention_args));
+    plan->launch.spec.group[0] = THREADS;
+    plan->launch.spec.dynamic_shared = shared;
+    start(info, p, plan, ROWS, info->type == HAL_DEVICE_DISCRETE ? 100e9 : 2e9);
+    plan->kernel = ATTENTION_KERNEL_MMA;
+    return true;
+}
+
 static hal_status choose(const hal_device_info *info, const attention_problem *p, bool may_split, uint32_t without,
                          attention_plan *plan)
 {
@@ -219,9 +261,13 @@ static hal_status choose(const hal_device_info *info, const attention_problem *p
         const bool fits =
             info->max_view_elements ? plan_subgroup(info, p, may_split, plan) : plan_task(info, p, may_split, plan);
         if (fits) {
+            plan->kernel = ATTENTION_KERNEL_TASK;
             return HAL_OK;
         }
         memset(plan, 0, sizeof *plan);
+    }
+    if (!(without & ATTENTION_KERNEL_MMA) && plan_mma(info, p, may_split, plan)) {
+        return HAL_OK;
     }
     return plan_group(info, p, may_split, plan);
 }

@@ -179,6 +179,7 @@ static void make_input(const attention_case *c, operand *x, fixture *f, const ch
 
 void attention_create(attention_case *c, fixture *f, uint64_t *seed)
 {
+    c->matrix_units = hal_device_get_info(f->device)->matrix_units;
     make_lengths(c, f, seed);
     const uint64_t q_tokens = c->cu_q ? (uint64_t)c->cu_q[c->batch] : c->batch * c->q_length;
     const uint64_t kv_tokens = c->cu_k    ? (uint64_t)c->cu_k[c->batch]
@@ -379,11 +380,14 @@ static void expect_row(attention_case *c, uint64_t s, uint64_t query, uint32_t h
     for (uint32_t d = 0; d < c->value_dim && sum > 0; d++) {
         want[d] /= sum;
     }
-    const double relative = 2 * error + 0x1p-24 * (10 + 2 * sqrt((double)keys));
+    /* Matrix units take weights rounded to the storage type. */
+    const bool rounded = c->matrix_units && c->dtype != HAL_F32 && c->mode != HAL_MODE_STRICT;
+    const double relative =
+        (rounded ? half_ulp(c->dtype, 0.99) : 0) + 2 * error + 0x1p-24 * (10 + 2 * sqrt((double)keys));
     c->error[row] = sum > 0 ? size * relative : 0;
     const uint64_t at = lse_row(c, s, query) * q_heads(c) + head;
     c->want_lse[at] = sum > 0 ? greatest + log(sum) : -INFINITY;
-    c->lse_error[at] = relative + 0x1p-24 * 2 * fabs(c->want_lse[at]);
+    c->lse_error[at] = 2 * error + 0x1p-24 * (10 + 2 * sqrt((double)keys)) + 0x1p-24 * 2 * fabs(c->want_lse[at]);
 }
 
 static double expect_o(void *user, uint64_t row, uint64_t column, double *error)

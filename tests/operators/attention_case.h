@@ -24,6 +24,7 @@ typedef struct attention_case {
     hal_mode mode;
     uint32_t without; /* 1: with the kernel for any device only */
 
+    bool matrix_units;
     operand q, k, v, o, sums, hides;
     int32_t *cu_q, *cu_k, *lengths, *pages;
     uint64_t page_count, page_columns;
