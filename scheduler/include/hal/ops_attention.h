@@ -23,13 +23,14 @@ typedef enum hal_causal {
  *
  * Layout: element d of head h of token t of sequence s lies at s * ..._batch + t * ..._token + h * ..._head + d
  * (elements; a stride of 0 is the packed one: [batch][token][head][dim]). Lengths:
- *   q_length, kv_length alone           every sequence has so many tokens
- *   cu_q, cu_k (int32, batch + 1)       packed: sequence s has tokens cu[s] to cu[s + 1] - 1, ..._batch is not used, and
- *                                       q_length or kv_length is the longest; q_tokens, kv_tokens are the totals
- *   kv_lengths (int32, batch)           sequence s has so many keys, at most kv_length
- *   page_size > 0                       keys and values are in pages: token t of sequence s lies in page
- *                                       page_table[s * page_columns + t / page_size]; k_batch and v_batch are the
- *                                       strides from page to page; kv_lengths must be given, and cu_k must not
+ * - q_length, kv_length alone: every sequence has so many tokens.
+ * - cu_q, cu_k (int32, batch + 1): packed. Sequence s has tokens cu[s] to cu[s + 1] - 1, ..._batch is not used,
+ * q_length or kv_length is the longest, and q_tokens, kv_tokens are the totals.
+ * - kv_lengths (int32, batch): sequence s has so many keys, at most kv_length.
+ * - page_size > 0: keys and values are in pages. Token t of sequence s lies in page
+ *   page_table[s * page_columns + t / page_size]; k_batch and v_batch are the strides from page to page; kv_lengths
+ * must be given, and cu_k must not.
+ *
  * Device-side lengths are trusted to be consistent with the memory given; kv_length beyond page_columns * page_size is
  * HAL_ERROR_OUT_OF_RANGE, and a kv_lengths entry beyond kv_length is cut to it. Only HAL_MODE_FAST splits keys. Matrix
  * units (FP16 and BF16, not HAL_MODE_STRICT) take the weights rounded to dtype; sums stay FP32. */
