@@ -27,25 +27,13 @@ void values(const row_in *in, uint c, float *v)
     }
 }
 
-/* The same for the first time: the sum is written. */
-void first_values(const row_in *in, uint c, bool there, float *v)
+/* The new residual: written last, since it may lie where x or the residual was. */
+void store_sum(const row_in *in, uint c, const float *v)
 {
-    values(in, c, v);
-    if (there && (WHAT & RMSNORM_SUM))
+    if (WHAT & RMSNORM_SUM)
         for (uint i = 0; i < 4; i++)
             if (c + i < in->columns)
                 store_element(in->sum, DTYPE_X, in->s_at + c + i, v[i]);
-}
-
-/* And for the next times. */
-void values_again(const row_in *in, uint c, float *v)
-{
-    if (!(WHAT & RMSNORM_SUM)) {
-        values(in, c, v);
-        return;
-    }
-    for (uint i = 0; i < 4; i++)
-        v[i] = c + i < in->columns ? flush_if(STRICT, load_element(in->sum, DTYPE_X, in->s_at + c + i)) : 0.0f;
 }
 
 /* Strict: a square that would be subnormal is zero. */
@@ -107,12 +95,14 @@ float row_kept(const row_in *in, const hal_rmsnorm_args *args, global uchar *y, 
     float v[KEEP ? KEEP : 1][4], scale = 1.0f;
     float4 sum = 0.0f;
     for (uint k = 0; k < KEEP; k++) {
-        first_values(in, 4 * t + 4 * THREADS * k, there, v[k]);
+        values(in, 4 * t + 4 * THREADS * k, v[k]);
         sum += squares(v[k]);
     }
     const float root = inverse_root(group_sum(sum, t, THREADS, scratch), args);
     float most = 0.0f;
     for (uint k = 0; k < KEEP; k++) {
+        if (there)
+            store_sum(in, 4 * t + 4 * THREADS * k, v[k]);
         normalise(in, 4 * t + 4 * THREADS * k, root, v[k]);
         most = greatest(v[k], most);
     }
@@ -124,14 +114,14 @@ float row_kept(const row_in *in, const hal_rmsnorm_args *args, global uchar *y, 
 }
 
 /* Of the thread's own partial sums. */
-float4 sum_of_row(const row_in *in, bool there, uint t)
+float4 sum_of_row(const row_in *in, uint t)
 {
     float4 sum = 0.0f, waiting[5];
     for (uint i = 0; i < ROW_SUMS / (4 * THREADS); i++) {
         float4 own = 0.0f;
         for (uint c = 4 * t + owned_column(i); c < in->columns; c += ROW_SUMS) {
             float v[4];
-            first_values(in, c, there, v);
+            values(in, c, v);
             own += squares(v);
         }
         sum = fold(i, own, waiting);
@@ -143,7 +133,7 @@ float greatest_of(const row_in *in, uint begin, float root, uint t)
 {
     float v[4], most = 0.0f;
     for (uint c = begin + 4 * t; c < in->columns; c += 4 * THREADS) {
-        values_again(in, c, v);
+        values(in, c, v);
         normalise(in, c, root, v);
         most = greatest(v, most);
     }
@@ -154,7 +144,8 @@ void write(const row_in *in, uint begin, float root, float scale, global uchar *
 {
     float v[4];
     for (uint c = begin + 4 * t; c < in->columns; c += 4 * THREADS) {
-        values_again(in, c, v);
+        values(in, c, v);
+        store_sum(in, c, v);
         normalise(in, c, root, v);
         store(y, y_at, c, in->columns, scale, v);
     }
@@ -163,7 +154,7 @@ void write(const row_in *in, uint begin, float root, float scale, global uchar *
 float row_read_again(const row_in *in, const hal_rmsnorm_args *args, global uchar *y, ulong y_at, bool there, uint t,
                      local float4 *scratch)
 {
-    const float root = inverse_root(group_sum(sum_of_row(in, there, t), t, THREADS, scratch), args);
+    const float root = inverse_root(group_sum(sum_of_row(in, t), t, THREADS, scratch), args);
     float scale = 1.0f;
     if (QUANTISED)
         scale = hm_row_scale(group_max(greatest_of(in, 0, root, t), t, THREADS, scratch));
@@ -181,7 +172,7 @@ void sums_of_part(const row_in *in, uint part, global float *sums, uint t, local
     float own = 0.0f;
     for (uint c = 0; c < in->columns; c += deep * ROW_SUMS) {
         float v[4];
-        first_values(in, c + mine, true, v);
+        values(in, c + mine, v);
         barrier(CLK_LOCAL_MEM_FENCE);
         vstore4(squares(v), t, squared);
         barrier(CLK_LOCAL_MEM_FENCE);

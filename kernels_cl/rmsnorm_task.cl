@@ -11,32 +11,14 @@ typedef struct row_in {
     uint columns; /* end of what is looked at */
 } row_in;
 
-/* Eight of x, or of x + residual, rounded as if it had been stored; zero beyond the end. */
-float8 values(const row_in *in, uint c)
+/* `count`, 8 but at the end, of x, or of x + residual, rounded as if it had been stored; zero beyond. */
+float8 values(const row_in *in, uint c, uint count)
 {
-    const uint count = min(in->columns - c, 8u);
     const float8 x = flush_if8(STRICT, load_part8(in->x, DTYPE_X, in->x_at + c, count, 0.0f));
     if (!(WHAT & RMSNORM_RESIDUAL))
         return x;
     const float8 r = flush_if8(STRICT, load_part8(in->residual, DTYPE_X, in->r_at + c, count, 0.0f));
     return flush_if8(STRICT, round_to8(DTYPE_X, flush_if8(STRICT, x + r)));
-}
-
-/* The same for the first time: the sum is written. */
-float8 first_values(const row_in *in, uint c)
-{
-    const float8 v = values(in, c);
-    if (WHAT & RMSNORM_SUM)
-        store_part8(in->sum, DTYPE_X, in->s_at + c, min(in->columns - c, 8u), v);
-    return v;
-}
-
-/* And for the next times. */
-float8 values_again(const row_in *in, uint c)
-{
-    if (!(WHAT & RMSNORM_SUM))
-        return values(in, c);
-    return flush_if8(STRICT, load_part8(in->sum, DTYPE_X, in->s_at + c, min(in->columns - c, 8u), 0.0f));
 }
 
 /* Strict: a square that would be subnormal is zero. */
@@ -45,63 +27,80 @@ float8 squares(float8 v)
     return STRICT ? (fabs(v) < 0x1p-63f ? 0.0f : v * v) : v * v;
 }
 
-float inverse_root(float sum, const hal_rmsnorm_args *args)
+void add(const row_in *in, uint c, uint count, local float8 *sums)
 {
-    return hm_rsqrt(hm_mul(sum, args->inverse) + args->eps);
-}
-
-float8 product(float8 a, float8 b)
-{
-    return STRICT ? hm_mul8(a, b) : a * b;
-}
-
-/* Eight of the normalised row. */
-float8 normalised(const row_in *in, uint c, float root)
-{
-    float8 v = product(values_again(in, c), root);
-    if (DTYPE_WEIGHT)
-        v = product(v, flush_if8(STRICT, load_part8(in->weight, DTYPE_WEIGHT, c, min(in->columns - c, 8u), 0.0f)));
-    return QUANTISED ? round_to8(BETWEEN, v) : v;
+    sums[c / 8 % (ROW_SUMS / 8)] += squares(values(in, c, count));
 }
 
 /* Partial sums `begin` to `begin` + `count` - 1. */
 void sums_of_row(const row_in *in, uint begin, uint count, local float8 *sums)
 {
     for (uint c0 = begin; c0 < in->columns; c0 += ROW_SUMS) {
-        const uint end = min(c0 + count, in->columns);
-        for (uint c = c0; c < end; c += 8)
-            sums[c / 8 % (ROW_SUMS / 8)] += squares(first_values(in, c));
+        const uint end = min(c0 + count, in->columns), whole = end & ~7u;
+        for (uint c = c0; c < whole; c += 8)
+            add(in, c, 8, sums);
+        if (whole < end)
+            add(in, whole, end - whole, sums);
     }
+}
+
+float inverse_root(float sum, const hal_rmsnorm_args *args)
+{
+    return hm_rsqrt(hm_mul(sum, args->inverse) + args->eps);
+}
+
+/* From values to the normalised row. */
+float8 normalised(const row_in *in, uint c, uint count, float root, float8 v)
+{
+    v = product8(STRICT, v, root);
+    if (DTYPE_WEIGHT)
+        v = product8(STRICT, v, flush_if8(STRICT, load_part8(in->weight, DTYPE_WEIGHT, c, count, 0.0f)));
+    return QUANTISED ? round_to8(BETWEEN, v) : v;
 }
 
 float greatest_of(const row_in *in, uint begin, float root)
 {
+    const uint whole = in->columns & ~7u;
     float8 most = 0.0f;
-    for (uint c = begin; c < in->columns; c += 8) {
-        const float8 v = fabs(normalised(in, c, root));
+    for (uint c = begin; c < whole; c += 8) {
+        const float8 v = fabs(normalised(in, c, 8, root, values(in, c, 8)));
+        most = v > most ? v : most;
+    }
+    if (begin < in->columns && whole < in->columns) {
+        const float8 v = fabs(normalised(in, whole, in->columns - whole, root, values(in, whole, in->columns - whole)));
         most = v > most ? v : most;
     }
     return max8(most);
 }
 
+void store(const row_in *in, uint c, uint count, float root, float scale, global uchar *y, ulong at)
+{
+    const float8 value = values(in, c, count), v = normalised(in, c, count, root, value);
+    if (WHAT & RMSNORM_SUM) /* last, since it may lie where x or the residual was */
+        store_part8(in->sum, DTYPE_X, in->s_at + c, count, value);
+    if (!QUANTISED) {
+        if (count == 8)
+            stream_elements8(y, DTYPE_Y, at, v);
+        else
+            store_part8(y, DTYPE_Y, at, count, v);
+        return;
+    }
+    const uchar8 codes = CONVERT8(uchar, hm_quantize8(v, scale));
+    if (count == 8)
+        vstore8(codes, 0, y + at);
+    else
+        for (uint i = 0; i < count; i++)
+            y[at + i] = ((const uchar *)&codes)[i];
+}
+
+/* From column `begin`, a multiple of 8, on. */
 void write(const row_in *in, uint begin, float root, float scale, global uchar *y, ulong y_at)
 {
-    for (uint c = begin; c < in->columns; c += 8) {
-        const uint count = min(in->columns - c, 8u);
-        const float8 v = normalised(in, c, root);
-        if (QUANTISED) {
-            const uchar8 codes = convert_uchar8(hm_quantize8(v, scale));
-            if (count == 8)
-                vstore8(codes, 0, y + y_at + c);
-            else
-                for (uint i = 0; i < count; i++)
-                    y[y_at + c + i] = ((const uchar *)&codes)[i];
-        } else if (count == 8) {
-            stream_elements8(y, DTYPE_Y, y_at + c, v);
-        } else {
-            store_part8(y, DTYPE_Y, y_at + c, count, v);
-        }
-    }
+    const uint whole = in->columns & ~7u, rest = in->columns - whole;
+    for (uint c = begin; c < whole; c += 8)
+        store(in, c, 8, root, scale, y, y_at + c);
+    if (begin < in->columns && rest)
+        store(in, whole, rest, root, scale, y, y_at + whole);
 }
 
 /* Its scale, if it is quantised. */

@@ -74,7 +74,7 @@ void row_kept(const row_in *in, global uchar *y, ulong y_at, bool there, uint t,
     const float base = base_of(group_max(most, t, THREADS, scratch));
     for (uint k = 0; k < KEEP; k++)
         for (uint i = 0; i < 4; i++) {
-            float e = hm_exp(kept[k][i] - base);
+            float e = hm_exp_below(kept[k][i] - base);
             kept[k][i] = LOG ? kept[k][i] : e;
             sum[i] += e;
         }
@@ -106,7 +106,8 @@ float4 sum_of_row(const row_in *in, uint t, float base)
         for (uint c = 4 * t + owned_column(i); c < in->columns; c += ROW_SUMS) {
             float s[4];
             scores(in, c, s);
-            own += (float4)(hm_exp(s[0] - base), hm_exp(s[1] - base), hm_exp(s[2] - base), hm_exp(s[3] - base));
+            own += (float4)(hm_exp_below(s[0] - base), hm_exp_below(s[1] - base), hm_exp_below(s[2] - base),
+                            hm_exp_below(s[3] - base));
         }
         sum = fold(i, own, waiting);
     }
@@ -122,8 +123,9 @@ float4 online(const row_in *in, uint t, float *most)
         scores(in, c, s);
         const float next = greatest(s, *most), base = base_of(next);
         if (next > *most)
-            sum *= hm_exp(*most - base);
-        sum += (float4)(hm_exp(s[0] - base), hm_exp(s[1] - base), hm_exp(s[2] - base), hm_exp(s[3] - base));
+            sum *= hm_exp_below(*most - base);
+        sum += (float4)(hm_exp_below(s[0] - base), hm_exp_below(s[1] - base), hm_exp_below(s[2] - base),
+                        hm_exp_below(s[3] - base));
         *most = next;
     }
     return sum;
@@ -136,7 +138,7 @@ void row_read_again(const row_in *in, global uchar *y, ulong y_at, bool there, u
     if (ONLINE) {
         sum = online(in, t, &most);
         base = base_of(group_max(most, t, THREADS, scratch));
-        sum *= hm_exp(most - base);
+        sum *= hm_exp_below(most - base);
     } else {
         base = base_of(group_max(max_of_row(in, t), t, THREADS, scratch));
         sum = sum_of_row(in, t, base);
@@ -146,7 +148,7 @@ void row_read_again(const row_in *in, global uchar *y, ulong y_at, bool there, u
         float s[4];
         scores(in, c, s);
         for (uint i = 0; i < 4; i++)
-            s[i] = result(s[i], LOG ? 0.0f : hm_exp(s[i] - base), base, unit);
+            s[i] = result(s[i], LOG ? 0.0f : hm_exp_below(s[i] - base), base, unit);
         store(y, y_at, c, in->columns, s);
     }
 }

@@ -9,12 +9,11 @@ typedef struct row_in {
     float scale;
 } row_in;
 
-/* Scores of columns c to c + 7; -infinity beyond the row, and where the mask hides. */
-float8 scores(const row_in *in, uint c)
+/* Scores of `count` columns, 8 but at the row's end, from c on; -infinity beyond, and where the mask hides. */
+float8 scores(const row_in *in, uint c, uint count)
 {
-    const uint count = min(in->columns - c, 8u);
     float8 s = flush_if8(STRICT, load_part8(in->x, DTYPE_X, in->x_at + c, count, -INFINITY));
-    s = STRICT ? hm_mul8(s, in->scale) : s * in->scale;
+    s = product8(STRICT, s, in->scale);
     if (DTYPE_MASK == SOFTMAX_BOOL) {
         uchar8 shown = 0;
         if (count == 8)
@@ -22,7 +21,7 @@ float8 scores(const row_in *in, uint c)
         else
             for (uint i = 0; i < count; i++)
                 ((uchar *)&shown)[i] = in->mask[in->mask_at + c + i];
-        s = convert_int8(shown) != 0 ? s : -INFINITY;
+        s = CONVERT8(int, shown) != 0 ? s : -INFINITY;
     } else if (DTYPE_MASK) {
         float8 m = flush_if8(STRICT, load_part8(in->mask, DTYPE_MASK, in->mask_at + c, count, -INFINITY));
         s = m == -INFINITY ? m : flush_if8(STRICT, s + m);
@@ -42,22 +41,41 @@ float unit_of(float sum)
     return sum == 0.0f ? 0.0f : hm_reciprocal(sum);
 }
 
-void store(global uchar *y, ulong y_at, const row_in *in, uint c, float8 v)
+float8 greater(const row_in *in, uint c, uint count, float8 most)
 {
-    if (in->columns - c >= 8)
-        stream_elements8(y, DTYPE_Y, y_at + c, v);
-    else
-        store_part8(y, DTYPE_Y, y_at + c, in->columns - c, v);
+    const float8 s = scores(in, c, count);
+    return s > most ? s : most;
 }
 
-float max_of_row(const row_in *in)
+/* What is subtracted. */
+float greatest(const row_in *in)
 {
+    const uint whole = in->columns & ~7u;
     float8 most = -INFINITY;
-    for (uint c = 0; c < in->columns; c += 8) {
-        const float8 s = scores(in, c);
-        most = s > most ? s : most;
-    }
-    return max8(most);
+    for (uint c = 0; c < whole; c += 8)
+        most = greater(in, c, 8, most);
+    if (whole < in->columns)
+        most = greater(in, whole, in->columns - whole, most);
+    return base_of(max8(most));
+}
+
+void add(const row_in *in, uint c, uint count, float base, local float8 *sums, local float8 *kept)
+{
+    const float8 s = scores(in, c, count), e = hm_exp_below8(s - base);
+    sums[c / 8 % (ROW_SUMS / 8)] += e;
+    if (KEEP)
+        kept[c / 8] = LOG ? s : e;
+}
+
+float sum_of_row(const row_in *in, float base, local float8 *sums, local float8 *kept)
+{
+    const uint whole = in->columns & ~7u;
+    clear_sums(sums, in->columns);
+    for (uint c = 0; c < whole; c += 8)
+        add(in, c, 8, base, sums, kept);
+    if (whole < in->columns)
+        add(in, whole, in->columns - whole, base, sums, kept);
+    return fold_sums(sums, in->columns);
 }
 
 /* Maximum and sum in one pass: where the maximum rises, what was summed is scaled down. Each lane has its own. */
@@ -65,43 +83,41 @@ float online(const row_in *in, float *base)
 {
     float8 most = -INFINITY, sum = 0.0f;
     for (uint c = 0; c < in->columns; c += 8) {
-        const float8 s = scores(in, c), next = s > most ? s : most, from = next == -INFINITY ? 0.0f : next;
+        const float8 s = scores(in, c, min(in->columns - c, 8u)), next = s > most ? s : most;
+        const float8 from = next == -INFINITY ? 0.0f : next;
         if (any(next > most))
-            sum *= hm_exp8(most - from);
-        sum += hm_exp8(s - from);
+            sum *= hm_exp_below8(most - from);
+        sum += hm_exp_below8(s - from);
         most = next;
     }
     *base = base_of(max8(most));
-    return sum8(sum * hm_exp8(most - *base));
+    return sum8(sum * hm_exp_below8(most - *base));
+}
+
+/* Eight results. */
+float8 result(const row_in *in, uint c, uint count, float base, float unit, const local float8 *kept)
+{
+    const float8 v = KEEP ? kept[c / 8] : scores(in, c, count);
+    if (LOG)
+        return flush_if8(STRICT, (v - base) - unit);
+    return product8(STRICT, KEEP ? v : hm_exp_below8(v - base), unit);
 }
 
 void row(const row_in *in, global uchar *y, ulong y_at, local float8 *sums, local float8 *kept)
 {
+    const uint whole = in->columns & ~7u, rest = in->columns - whole;
     float base, sum;
     if (ONLINE) {
         sum = online(in, &base);
     } else {
-        base = base_of(max_of_row(in));
-        clear_sums(sums, in->columns);
-        for (uint c = 0; c < in->columns; c += 8) {
-            const float8 s = scores(in, c), e = hm_exp8(s - base);
-            sums[c / 8 % (ROW_SUMS / 8)] += e;
-            if (KEEP)
-                kept[c / 8] = LOG ? s : e;
-        }
-        sum = fold_sums(sums, in->columns);
+        base = greatest(in);
+        sum = sum_of_row(in, base, sums, kept);
     }
     const float unit = unit_of(sum);
-    for (uint c = 0; c < in->columns; c += 8) {
-        float8 v = KEEP ? kept[c / 8] : scores(in, c);
-        if (LOG)
-            v = flush_if8(STRICT, (v - base) - unit);
-        else {
-            v = KEEP ? v : hm_exp8(v - base);
-            v = STRICT ? hm_mul8(v, unit) : v * unit;
-        }
-        store(y, y_at, in, c, v);
-    }
+    for (uint c = 0; c < whole; c += 8)
+        stream_elements8(y, DTYPE_Y, y_at + c, result(in, c, 8, base, unit, kept));
+    if (rest)
+        store_part8(y, DTYPE_Y, y_at + whole, rest, result(in, whole, rest, base, unit, kept));
 }
 
 #ifdef HAL_KERNEL_softmax_task

@@ -63,3 +63,31 @@ vec4 fold(uint i, vec4 value, inout vec4 waiting[5])
     }
     return sum;
 }
+
+/* Four neighbours of a texel view: RGBA32UI for FP32, RGBA16UI for halves. Drivers for CPU devices fetch texels without a
+ * branch, and other loads lane by lane. */
+vec4 fetch_four(usamplerBuffer view, uint dtype, uint texel)
+{
+    const uvec4 bits = texelFetch(view, int(texel));
+    if (dtype == HAL_KERNEL_F32)
+        return uintBitsToFloat(bits);
+    if (dtype == HAL_KERNEL_BF16)
+        return uintBitsToFloat(bits << 16);
+    return vec4(f16_to_f32(bits.x), f16_to_f32(bits.y), f16_to_f32(bits.z), f16_to_f32(bits.w));
+}
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer ref_four {
+    vec4 value;
+};
+
+/* Four neighbours of a row, or as many as there are. */
+void store_part4(uint64_t address, uint dtype, uint64_t i, uint count, vec4 v)
+{
+    if (dtype == HAL_KERNEL_F32 && count >= 4) {
+        ref_four(address + i * 4).value = v;
+        return;
+    }
+    [[unroll]] for (uint k = 0; k < 4; k++)
+        if (k < count)
+            store_element(address, dtype, i + k, v[k]);
+}

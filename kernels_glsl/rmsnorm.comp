@@ -26,6 +26,12 @@ layout(push_constant) uniform push_block {
     block args;
 };
 
+#ifdef HAL_KERNEL_rmsnorm_view /* inputs are texel views */
+layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
+layout(set = 0, binding = 1) uniform usamplerBuffer weight_view;
+layout(set = 0, binding = 2) uniform usamplerBuffer residual_view;
+#endif
+
 const bool strict = STRICT != 0u, quantised = DTYPE_Y == HAL_KERNEL_F8E4M3;
 const bool has_residual = (WHAT & RMSNORM_RESIDUAL) != 0u, has_sum = (WHAT & RMSNORM_SUM) != 0u;
 
@@ -35,43 +41,72 @@ struct row_in {
     uint columns; /* end of what is looked at */
 };
 
-/* Four of x, or of x + residual, rounded as if it had been stored; zero beyond the end. */
-vec4 values(row_in row, uint c)
+/* Four of x, of the residual and of the weight; zero beyond the end. */
+#ifdef HAL_KERNEL_rmsnorm_view
+vec4 inside(row_in row, uint c, vec4 v)
 {
-    precise vec4 v = vec4(0.0);
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        if (c + i < row.columns) {
-            v[i] = flush_if(strict, load_element(row.x, DTYPE_X, row.x_at + c + i));
-            if (has_residual) {
-                const float r = flush_if(strict, load_element(row.residual, DTYPE_X, row.r_at + c + i));
-                v[i] = flush_if(strict, round_to(DTYPE_X, flush_if(strict, HM_ADD(v[i], r))));
-            }
-        }
-    }
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        v[i] = c + i < row.columns ? flush_if(strict, v[i]) : 0.0;
     return v;
 }
 
-/* The same for the first time: the sum is written. */
-vec4 first_values(row_in row, uint c, bool there)
+vec4 load_x(row_in row, uint c)
 {
-    const vec4 v = values(row, c);
-    if (there && has_sum)
-        [[unroll]] for (uint i = 0; i < 4; i++)
-            if (c + i < row.columns)
-                store_element(row.sum, DTYPE_X, row.s_at + c + i, v[i]);
-    return v;
+    return inside(row, c, fetch_four(x_view, DTYPE_X, args.base_x + (uint(row.x_at) + c) / 4));
 }
 
-/* And for the next times. */
-vec4 values_again(row_in row, uint c)
+vec4 load_residual(row_in row, uint c)
 {
-    if (!has_sum)
-        return values(row, c);
+    return inside(row, c, fetch_four(residual_view, DTYPE_X, args.base_r + (uint(row.r_at) + c) / 4));
+}
+
+vec4 load_weight(row_in row, uint c)
+{
+    return inside(row, c, fetch_four(weight_view, DTYPE_WEIGHT, args.base_w + c / 4));
+}
+#else
+vec4 load_row(row_in row, uint64_t address, uint dtype, uint64_t at, uint c)
+{
     vec4 v = vec4(0.0);
     [[unroll]] for (uint i = 0; i < 4; i++)
         if (c + i < row.columns)
-            v[i] = flush_if(strict, load_element(row.sum, DTYPE_X, row.s_at + c + i));
+            v[i] = flush_if(strict, load_element(address, dtype, at + c + i));
     return v;
+}
+
+vec4 load_x(row_in row, uint c)
+{
+    return load_row(row, row.x, DTYPE_X, row.x_at, c);
+}
+
+vec4 load_residual(row_in row, uint c)
+{
+    return load_row(row, row.residual, DTYPE_X, row.r_at, c);
+}
+
+vec4 load_weight(row_in row, uint c)
+{
+    return load_row(row, row.weight, DTYPE_WEIGHT, uint64_t(0), c);
+}
+#endif
+
+/* Four of x, or of x + residual, rounded as if it had been stored. */
+vec4 values(row_in row, uint c)
+{
+    const vec4 x = load_x(row, c);
+    if (!has_residual)
+        return x;
+    precise vec4 v = x + load_residual(row, c);
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        v[i] = flush_if(strict, round_to(DTYPE_X, flush_if(strict, v[i])));
+    return v;
+}
+
+/* The new residual: written last, since it may lie where x or the residual was. */
+void store_sum(row_in row, uint c, vec4 v)
+{
+    if (has_sum && c < row.columns)
+        store_part4(row.sum, DTYPE_X, row.s_at + c, row.columns - c, v);
 }
 
 /* Strict: a square that would be subnormal is zero. */
@@ -99,10 +134,11 @@ float product(float a, float b)
 /* From values to the normalised row. */
 vec4 normalised(row_in row, uint c, float root, vec4 v)
 {
+    const vec4 weight = DTYPE_WEIGHT != 0u ? load_weight(row, c) : vec4(1.0);
     [[unroll]] for (uint i = 0; i < 4; i++) {
         v[i] = product(v[i], root);
-        if (DTYPE_WEIGHT != 0u && c + i < row.columns)
-            v[i] = product(v[i], flush_if(strict, load_element(row.weight, DTYPE_WEIGHT, uint64_t(c + i))));
+        if (DTYPE_WEIGHT != 0u)
+            v[i] = product(v[i], weight[i]);
         if (quantised)
             v[i] = round_to(BETWEEN, v[i]);
     }
@@ -118,14 +154,12 @@ float greatest(vec4 v, float most)
 
 void store(uint64_t y, uint64_t at, uint c, uint columns, float scale, vec4 v)
 {
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        if (c + i < columns) {
-            if (quantised)
+    if (!quantised && c < columns)
+        store_part4(y, DTYPE_Y, at + c, columns - c, v);
+    if (quantised)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            if (c + i < columns)
                 ref_u8(y + at + c + i).value = uint8_t(hm_quantize(v[i], scale));
-            else
-                store_element(y, DTYPE_Y, at + c + i, v[i]);
-        }
-    }
 }
 
 /* A row that stays in registers. Its scale, if it is quantised. */
@@ -135,11 +169,13 @@ float row_kept(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
     precise vec4 sum = vec4(0.0);
     float scale = 1.0, most = 0.0;
     [[unroll]] for (uint k = 0; k < KEEP; k++) {
-        v[k] = first_values(row, 4 * t + 4 * THREADS * k, there);
+        v[k] = values(row, 4 * t + 4 * THREADS * k);
         sum += squares(v[k]);
     }
     const float root = inverse_root(group_sum(sum));
     [[unroll]] for (uint k = 0; k < KEEP; k++) {
+        if (there)
+            store_sum(row, 4 * t + 4 * THREADS * k, v[k]);
         v[k] = normalised(row, 4 * t + 4 * THREADS * k, root, v[k]);
         most = greatest(v[k], most);
     }
@@ -152,13 +188,13 @@ float row_kept(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
 }
 
 /* Of the invocation's own partial sums. */
-vec4 sum_of_row(row_in row, bool there, uint t)
+vec4 sum_of_row(row_in row, uint t)
 {
     vec4 sum, waiting[5];
     for (uint i = 0; i < ROW_SUMS / (4 * THREADS); i++) {
         precise vec4 own = vec4(0.0);
         for (uint c = 4 * t + owned_column(i); c < row.columns; c += ROW_SUMS)
-            own += squares(first_values(row, c, there));
+            own += squares(values(row, c));
         sum = fold(i, own, waiting);
     }
     return sum;
@@ -168,19 +204,22 @@ float greatest_of(row_in row, uint begin, float root, uint t)
 {
     float most = 0.0;
     for (uint c = begin + 4 * t; c < row.columns; c += 4 * THREADS)
-        most = greatest(normalised(row, c, root, values_again(row, c)), most);
+        most = greatest(normalised(row, c, root, values(row, c)), most);
     return most;
 }
 
 void write(row_in row, uint begin, float root, float scale, uint64_t y, uint64_t y_at, uint t)
 {
-    for (uint c = begin + 4 * t; c < row.columns; c += 4 * THREADS)
-        store(y, y_at, c, row.columns, scale, normalised(row, c, root, values_again(row, c)));
+    for (uint c = begin + 4 * t; c < row.columns; c += 4 * THREADS) {
+        const vec4 v = values(row, c);
+        store_sum(row, c, v);
+        store(y, y_at, c, row.columns, scale, normalised(row, c, root, v));
+    }
 }
 
 float row_read_again(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
 {
-    const float root = inverse_root(group_sum(sum_of_row(row, there, t)));
+    const float root = inverse_root(group_sum(sum_of_row(row, t)));
     float scale = 1.0;
     if (quantised)
         scale = hm_row_scale(group_max(greatest_of(row, 0, root, t)));
@@ -207,7 +246,7 @@ void sums_of_part(row_in row, uint part, uint64_t sums, uint t)
     const uint mine = part * width + 4 * t % width + 4 * t / width * ROW_SUMS;
     precise float own = 0.0;
     for (uint c = 0; c < row.columns; c += deep * ROW_SUMS) {
-        const vec4 squared = squares(first_values(row, c + mine, true));
+        const vec4 squared = squares(values(row, c + mine));
         barrier();
         scratch[t] = squared;
         barrier();

@@ -27,6 +27,10 @@ layout(push_constant) uniform push_block
     block args;
 };
 
+#ifdef HAL_KERNEL_softmax_view /* x is a texel view; no mask */
+layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
+#endif
+
 const bool strict = STRICT != 0u;
 
 struct row_in {
@@ -39,6 +43,15 @@ struct row_in {
 vec4 scores(row_in row, uint c)
 {
     vec4 s = vec4(-HM_INFINITY);
+#ifdef HAL_KERNEL_softmax_view
+    const vec4 x = fetch_four(x_view, DTYPE_X, args.base_x + (uint(row.x_at) + c) / 4);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        precise float v = HM_MUL(x[i], row.scale);
+        v = strict ? hm_mul(flush_if(strict, x[i]), row.scale) : v;
+        s[i] = c + i < row.columns ? v : s[i];
+    }
+    return s;
+#else
     [[unroll]] for (uint i = 0; i < 4; i++)
     {
         if (c + i < row.columns) {
@@ -56,6 +69,7 @@ vec4 scores(row_in row, uint c)
         }
     }
     return s;
+#endif
 }
 
 float greatest(vec4 s, float most)
@@ -73,7 +87,7 @@ float base_of(float most)
 vec4 exp_from(vec4 s, float base)
 {
     precise vec4 v = s - base;
-    return vec4(hm_exp(v.x), hm_exp(v.y), hm_exp(v.z), hm_exp(v.w));
+    return vec4(hm_exp_below(v.x), hm_exp_below(v.y), hm_exp_below(v.z), hm_exp_below(v.w));
 }
 
 /* A row's result from one score and its exponential; `unit` is 1 / sum, or log(sum). */
@@ -95,7 +109,8 @@ float unit_of(float sum)
 
 void store(uint64_t y, uint64_t at, uint c, uint columns, vec4 v)
 {
-    [[unroll]] for (uint i = 0; i < 4; i++) if (c + i < columns) store_element(y, DTYPE_Y, at + c + i, v[i]);
+    if (c < columns)
+        store_part4(y, DTYPE_Y, at + c, columns - c, v);
 }
 
 /* A row whose scores stay in registers. */
@@ -155,7 +170,7 @@ vec4 online(row_in row, uint t, out float most)
         vec4 s = scores(row, c);
         float next = greatest(s, most), base = base_of(next);
         if (next > most)
-            sum *= hm_exp(most - base);
+            sum *= hm_exp_below(most - base);
         sum += exp_from(s, base);
         most = next;
     }
@@ -169,7 +184,7 @@ void row_read_again(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
     if (ONLINE != 0u) {
         sum = online(row, t, most);
         base = base_of(group_max(most));
-        sum *= hm_exp(most - base);
+        sum *= hm_exp_below(most - base);
     } else {
         base = base_of(group_max(max_of_row(row, t)));
         sum = sum_of_row(row, t, base);

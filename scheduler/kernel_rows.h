@@ -20,7 +20,7 @@
 
 /* ROW_OP of rmsnorm. */
 #define RMSNORM_RESIDUAL              1u
-#define RMSNORM_SUM                   2u /* x + residual is written, and read from there again */
+#define RMSNORM_SUM                   2u /* x + residual is written */
 #define RMSNORM_OP(what, keep, phase) ((what) | (keep) << 2 | (phase) << 6)
 #define RMSNORM_PHASE(op)             ((op) >> 6 & 3u)
 /* All at once, or in parts: partial sums to `parts`, greatest magnitudes of the parts there (E4M3 only), y. */

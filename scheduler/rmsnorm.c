@@ -20,9 +20,13 @@ typedef struct problem {
 
 /* How it is run; a dispatch per phase. */
 typedef struct norm_plan {
+    const hal_device_info *info;
     hal_row_shape shape;
     hal_access access[OPERANDS];
+    hal_view views[OPERANDS];
+    uint32_t bases[OPERANDS];
     uint32_t parts, what;
+    bool view;
 } norm_plan;
 
 static const char op[] = "hal_rmsnorm";
@@ -116,6 +120,7 @@ static void plan_of(const hal_device_info *info, problem *p, unsigned forms, nor
     static const hal_access access[OPERANDS] = {HAL_READ,  HAL_READ,  HAL_READ,      HAL_WRITE,
                                                 HAL_WRITE, HAL_WRITE, HAL_READ_WRITE};
     hal_operand *o = p->operands;
+    *plan = (norm_plan){.info = info};
     plan->shape = hal_row_shape_of(info, p->rows, p->columns, forms);
     plan->parts = o[AT_PARTS].present ? parts_of(info, p, plan->shape.task, forms) : 1;
     o[AT_PARTS].present = plan->parts > 1;
@@ -149,9 +154,15 @@ static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, h
                                   strict,
                                   shape->threads,
                                   shape->rows};
-    hal_operator_launch_start(launch, shape->task ? "rmsnorm_task" : "rmsnorm", constants, names, 10, sizeof *args);
+    hal_operator_launch_start(launch,
+                              shape->task  ? "rmsnorm_task"
+                              : plan->view ? "rmsnorm_view"
+                                           : "rmsnorm",
+                              constants, names, 10, sizeof *args);
+    memcpy(launch->spec.views, plan->views, sizeof plan->views);
     launch->spec.group[0] = shape->threads;
     launch->spec.group[1] = shape->rows;
+    launch->spec.dynamic_shared = hal_row_kept_bytes(plan->info, shape);
     launch->grid = HAL_GRID3(hal_groups(p->rows, shape->group_rows), plan->parts, 1);
     *args = (hal_rmsnorm_args){.rows = (uint32_t)p->rows,
                                .columns = (uint32_t)p->columns,
@@ -160,12 +171,34 @@ static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, h
                                .group_rows = shape->group_rows,
                                .parts = plan->parts,
                                .part_columns = 8 * (uint32_t)hal_groups(p->columns, 8 * (uint64_t)plan->parts),
+                               .base_x = plan->bases[AT_X],
+                               .base_w = plan->bases[AT_WEIGHT],
+                               .base_r = plan->bases[AT_RESIDUAL],
                                .eps = p->eps,
                                .inverse = 1.0f / (float)p->columns};
     hal_set64(args->ldx, o[AT_X].ld);
     hal_set64(args->ldr, o[AT_RESIDUAL].ld);
     hal_set64(args->lds, o[AT_SUM].ld);
     hal_set64(args->ldy, o[AT_Y].ld);
+}
+
+/* Inputs as texel views, if all of them can be. The resolved spans become theirs. */
+static void make_views(problem *p, norm_plan *plan)
+{
+    static const uint32_t inputs[] = {AT_X, AT_WEIGHT, AT_RESIDUAL};
+    plan->view = plan->shape.views && plan->parts == 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        const hal_operand *o = &p->operands[inputs[i]];
+        plan->view = plan->view && (!o->present || hal_row_has_view(plan->info, o));
+    }
+    for (uint32_t i = 0; plan->view && i < 3; i++) {
+        hal_operand *o = &p->operands[inputs[i]];
+        if (o->present) {
+            plan->bases[inputs[i]] = hal_row_make_view(plan->info, o, &plan->views[inputs[i]]);
+        } else {
+            plan->views[inputs[i]] = plan->views[AT_X];
+        }
+    }
 }
 
 /* The phase after this one; RMSNORM_WHOLE: none. */
@@ -194,6 +227,9 @@ static hal_status run(hal_device *device, hal_cmdlist *list, const hal_rmsnorm_d
     plan_of(info, &p, forms, &plan);
     status = resolve(&p, list != NULL);
     status = status == HAL_OK ? hal_row_loops_fit(info, op, 3 * plan.shape.turns) : status;
+    if (status == HAL_OK) {
+        make_views(&p, &plan);
+    }
     uint32_t phase = plan.parts > 1 ? RMSNORM_SUMS : RMSNORM_WHOLE;
     do {
         hal_operator_launch launch;

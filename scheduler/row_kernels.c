@@ -18,8 +18,12 @@ static uint32_t rows_of_task(const hal_device_info *info, uint64_t rows, uint64_
 hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint64_t columns, unsigned forms)
 {
     const bool cpu = info->type == HAL_DEVICE_CPU && !(forms & HAL_ROW_GROUPS);
-    hal_row_shape shape = {
-        .task = cpu && !info->max_view_elements, .threads = 1, .most_threads = 1, .rows = 1, .group_rows = 1};
+    hal_row_shape shape = {.task = cpu && !info->max_view_elements,
+                           .views = cpu && info->max_view_elements,
+                           .threads = 1,
+                           .most_threads = 1,
+                           .rows = 1,
+                           .group_rows = 1};
     if (shape.task) {
         shape.group_rows = rows_of_task(info, rows, columns);
         shape.turns = columns / 8 + 1;
@@ -46,6 +50,33 @@ hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint6
     }
     shape.turns = columns / (4 * shape.threads) + ROW_SUMS / 4 / shape.threads * 7 + 1;
     return shape;
+}
+
+static uint64_t before_view(const hal_device_info *info, const hal_operand *o)
+{
+    return (o->start + o->span.offset) % info->view_alignment;
+}
+
+bool hal_row_has_view(const hal_device_info *info, const hal_operand *o)
+{
+    const uint64_t texel = 4 * (uint64_t)hal_dtype_size(o->dtype), back = before_view(info, o);
+    return o->span.kind != HAL_SPAN_SLOT && back % texel == 0 && back <= o->span.offset &&
+           (o->ld % 4 == 0 || o->rows == 1) && (back + o->bytes) / texel + 1 <= info->max_view_elements &&
+           (back + o->bytes) <= INT32_MAX;
+}
+
+uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *o, hal_view *view)
+{
+    const uint64_t size = hal_dtype_size(o->dtype), back = before_view(info, o);
+    *view = size == 4 ? HAL_VIEW_RGBA32UI : HAL_VIEW_RGBA16UI;
+    o->span.offset -= back;
+    o->span.size = back + o->bytes;
+    return (uint32_t)(back / (4 * size));
+}
+
+uint32_t hal_row_kept_bytes(const hal_device_info *info, const hal_row_shape *shape)
+{
+    return info->compute_capability ? shape->keep * shape->threads * shape->rows * 4 * (uint32_t)sizeof(float) : 0;
 }
 
 hal_status hal_row_loops_fit(const hal_device_info *info, const char *op, uint64_t turns)

@@ -10,6 +10,7 @@
 
 typedef struct hal_row_shape {
     bool task;        /* one work-item is a core's task */
+    bool views;       /* inputs should be texel views */
     uint32_t threads; /* of a row */
     uint32_t most_threads;
     uint32_t rows;       /* of a group of work-items at a time */
@@ -20,6 +21,14 @@ typedef struct hal_row_shape {
 
 /* `keep` depends on the columns only. */
 hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint64_t columns, unsigned forms);
+
+/* Whether the operand can be read as texels of four elements: rows start at a texel. */
+bool hal_row_has_view(const hal_device_info *info, const hal_operand *operand);
+/* Makes its span a view's, which may start earlier: by so many texels. */
+uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *operand, hal_view *view);
+
+/* Dynamic shared memory in which CUDA's kernels keep rows; others keep them in registers. */
+uint32_t hal_row_kept_bytes(const hal_device_info *info, const hal_row_shape *shape);
 
 /* HAL_ERROR_LIMIT where a driver leaves loops before so many turns. */
 hal_status hal_row_loops_fit(const hal_device_info *info, const char *op, uint64_t turns);

@@ -74,7 +74,7 @@ static uint32_t task_keep(const hal_device_info *info, uint64_t columns)
     return keep >= columns && (keep + ROW_SUMS) * 4 + 64 <= info->max_shared_memory ? keep : 0;
 }
 
-static hal_status plan(const hal_device_info *info, const problem *p, unsigned forms, hal_operator_launch *launch,
+static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, hal_operator_launch *launch,
                        hal_softmax_args *args)
 {
     static const char *const names[] = {"DTYPE_X", "DTYPE_MASK", "DTYPE_Y", "LOG", "ONLINE",
@@ -86,9 +86,15 @@ static hal_status plan(const hal_device_info *info, const problem *p, unsigned f
     const uint32_t constants[] = {
         (uint32_t)o[AT_X].dtype, p->mask,   (uint32_t)o[AT_Y].dtype, p->log, online, keep, strict,
         shape.threads,           shape.rows};
-    hal_operator_launch_start(launch, shape.task ? "softmax_task" : "softmax", constants, names, 9, sizeof *args);
+    const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
+    hal_operator_launch_start(launch,
+                              shape.task ? "softmax_task"
+                              : view     ? "softmax_view"
+                                         : "softmax",
+                              constants, names, 9, sizeof *args);
     launch->spec.group[0] = shape.threads;
     launch->spec.group[1] = shape.rows;
+    launch->spec.dynamic_shared = hal_row_kept_bytes(info, &shape);
     launch->grid = HAL_GRID1(hal_groups(p->rows, shape.group_rows));
     *args = (hal_softmax_args){.rows = (uint32_t)p->rows,
                                .columns = (uint32_t)p->columns,
@@ -100,6 +106,9 @@ static hal_status plan(const hal_device_info *info, const problem *p, unsigned f
     hal_set64(args->ldx, o[AT_X].ld);
     hal_set64(args->ldmask, o[AT_MASK].ld);
     hal_set64(args->ldy, o[AT_Y].ld);
+    if (view) {
+        args->base_x = hal_row_make_view(info, &p->operands[AT_X], &launch->spec.views[AT_X]);
+    }
     return hal_row_loops_fit(info, op, 3 * shape.turns);
 }
 
