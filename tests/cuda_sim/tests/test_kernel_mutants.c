@@ -279,13 +279,13 @@ static void gemm_small_columns(void)
     KERNEL("gemm", "gemm_small__3_1_2_32_256", builtin_gemm_run, &problem, list);
 }
 
-/* --- activation: four columns a thread, tiles of 1024 --- */
+/* --- activation: four columns a thread --- */
 
 static void activation(void)
 {
     static const mutant list[] = {
         {"no end of columns", "@%p", 0, MUTANT_DROP},
-        {"tiles of 512", "shl.b32", 0, MUTANT_LAST_OPERAND, NULL, "9", ", 10;"},
+        {"groups as wide as the thread", "mov.u32", 0, MUTANT_REPLACE, "%ntid.x", "%tid.x", "%ntid.x"},
         {"two columns a thread", "shl.b32", 0, MUTANT_LAST_OPERAND, NULL, "1", ", 2;"},
         {"three columns a thread", "min.u32", 0, MUTANT_LAST_OPERAND, NULL, "3", ", 4;"},
         {"four where two are left", "setp.gt.u32", 0, MUTANT_LAST_OPERAND, NULL, "1", ", 3;"},
