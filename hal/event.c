@@ -307,7 +307,7 @@ hal_status hal_event_elapsed(hal_event *start, hal_event *end, uint64_t *nanosec
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_event_elapsed: nanoseconds is NULL");
     }
     status = status == HAL_OK ? hal_device_usable(start->object.device) : status;
-    if (status != HAL_OK) {
+    if (status != HAL_OK || !end) { /* a NULL was refused above: said once more for the analyser */
         return status;
     }
     hal_event *both[] = {start, end};

@@ -242,7 +242,7 @@ hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_p
 {
     hal_gemm_args args;
     fill_args(problem, plan, &args);
-    hal_span spans[GEMM_ALL_OPERANDS];
+    hal_span spans[GEMM_ALL_OPERANDS] = {{0}};
     uint32_t alignments[GEMM_ALL_OPERANDS];
     for (size_t i = 0; i < plan->operands; i++) {
         const hal_operand *o = &problem->operands[i];

@@ -153,7 +153,7 @@ static uint64_t read_places(const actor_view *v, uint32_t mask, sim_block *const
     uint8_t names[PTX_LANES];
     uint32_t left = merge_readers(mask, owner, offset, size, names);
     while (left) {
-        uint32_t lane = (uint32_t)__builtin_ctz(left), name = names[lane], bytes = 0, next = lane;
+        uint32_t lane = (uint32_t)__builtin_ctz(left), name = names[lane], bytes = 0, next;
         do {
             bytes += size;
             left &= left - 1;
