@@ -74,7 +74,7 @@ static double expect_rope(const rope_case *c, uint64_t token, uint64_t head, uin
 {
     const uint32_t pairs = c->rotary_dim / 2;
     *error = 0;
-    if (d >= c->rotary_dim) {
+    if (pairs == 0 || d >= c->rotary_dim) {
         return matrix_get(&c->x.host, token, head, d);
     }
     const int64_t position = c->positions ? c->positions[token] : (int64_t)(c->first + token);

@@ -122,7 +122,13 @@ static const char prologue[] = "(.param .u64 in, .param .u64 out, .param .u64 me
 
 static char type_of(char kind)
 {
-    return kind == 'h' || kind == 'x' || kind == 'y' ? 'h' : kind == 'r' || kind == 'f' ? 'r' : kind == 'p' ? 'p' : 'l';
+    if (kind == 'h' || kind == 'x' || kind == 'y') {
+        return 'h';
+    }
+    if (kind == 'r' || kind == 'f') {
+        return 'r';
+    }
+    return kind == 'p' ? 'p' : 'l';
 }
 
 static const char *register_type(char kind)
@@ -269,7 +275,7 @@ static void run_rows(const char *where, const char *text, const char *kinds, con
         uint32_t threads = blocks > 1 ? BLOCK : (uint32_t)((count + 31) / 32 * 32);
         size_t room = (size_t)blocks * threads;
         uint64_t *out = malloc(room * sizeof *out);
-        sim_row *in = calloc(room, sizeof *in);
+        sim_row *in = calloc(room + 1, sizeof *in); /* never of nothing */
         memset(out, POISON, room * sizeof *out);
         for (size_t i = 0; i < room; i++) {
             in[i] = rows[i < count ? i : count - 1];
