@@ -117,8 +117,8 @@ typedef struct hal_backend {
     hal_status (*device_open)(uint32_t index, hal_core *core, hal_native_device **device, hal_device_info *info);
     void (*device_close)(hal_native_device *device); /* nothing is pending and all objects are destroyed */
     bool ordered; /* a stream runs its commands one after the other by itself: hal_command.barrier is not needed */
-    bool
-        constants_in_names; /* kernel_create picks the entry NAME__V0_V1_... by the constants' values; else sets them */
+    /* kernel_create picks the entry NAME__V0_V1_... by the constants' values; else it sets them. */
+    bool constants_in_names;
 
     hal_status (*memory_create)(hal_native_device *device, hal_native_memory_kind kind, uint64_t size, void **host,
                                 hal_native_memory **memory);

@@ -53,8 +53,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
     }
     flatten(p);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
-    const bool cpu = info->type == HAL_DEVICE_CPU;
-    const uint32_t threads = hal_row_threads(info), tile = cpu ? 4096 : 4 * threads;
+    const uint32_t threads = hal_row_threads(info), tile = hal_row_tile(info);
     const uint32_t strict = p->mode == HAL_MODE_STRICT;
     const hal_operand *o = p->operands;
     const uint32_t dtype_b = (uint32_t)(o[AT_B].present ? o[AT_B].dtype : o[AT_A].dtype);

@@ -28,7 +28,7 @@ static hal_status record(hal_cmdlist *list, const char *op, const hal_gather_des
         return status;
     }
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
-    const uint32_t threads = hal_row_threads(info), tile = info->type == HAL_DEVICE_CPU ? 4096 : 4 * threads;
+    const uint32_t threads = hal_row_threads(info), tile = hal_row_tile(info);
     const uint32_t constants[] = {(uint32_t)desc->dtype, (uint32_t)desc->dtype_y, desc->ids_are_int64, threads, tile};
     hal_operator_launch launch;
     hal_operator_launch_start(&launch, "gather", constants, names, 5, sizeof(hal_gather_args));

@@ -166,13 +166,22 @@ uint64_t hal_groups(uint64_t size, uint64_t tile)
     return size / tile + (size % tile != 0);
 }
 
+uint32_t hal_threads_allowed(const hal_device_info *info, uint32_t wanted)
+{
+    while (wanted > info->max_group_size || wanted > info->max_group_dim[0]) {
+        wanted /= 2;
+    }
+    return wanted;
+}
+
 uint32_t hal_row_threads(const hal_device_info *info)
 {
-    uint32_t threads = info->type == HAL_DEVICE_CPU ? info->subgroup_size : 256;
-    while (threads > info->max_group_size || threads > info->max_group_dim[0]) {
-        threads /= 2;
-    }
-    return threads;
+    return hal_threads_allowed(info, info->type == HAL_DEVICE_CPU ? info->subgroup_size : 256);
+}
+
+uint32_t hal_row_tile(const hal_device_info *info)
+{
+    return info->type == HAL_DEVICE_CPU ? 4096 : 4 * hal_row_threads(info);
 }
 
 void hal_operator_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,

@@ -49,9 +49,13 @@ hal_status hal_operand_check_output(const char *op, const hal_operand *operands,
 void hal_set64(uint32_t words[2], uint64_t value);
 uint64_t hal_groups(uint64_t size, uint64_t tile); /* tiles that cover `size`; 0 for 0 */
 
+/* `wanted`, a power of two, halved until a group of so many work-items is allowed. */
+uint32_t hal_threads_allowed(const hal_device_info *info, uint32_t wanted);
 /* Work-items of a group of a kernel on rows: one task on CPU devices whose groups run on one core, else 256 or what the
  * device allows (a power of two). */
 uint32_t hal_row_threads(const hal_device_info *info);
+/* Elements that such a group takes where each is computed by itself: four a work-item, a long stretch for a task. */
+uint32_t hal_row_tile(const hal_device_info *info);
 
 /* A kernel and how an operator launches it. */
 typedef struct hal_operator_launch {

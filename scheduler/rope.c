@@ -62,7 +62,7 @@ static hal_status record(hal_cmdlist *list, const char *op, hal_rope_desc *desc)
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     const uint32_t threads = hal_row_threads(info), strict = desc->mode == HAL_MODE_STRICT;
     const uint32_t constants[] = {(uint32_t)desc->dtype, desc->interleaved, has_ids, strict, threads};
-    const uint32_t work = info->type == HAL_DEVICE_CPU ? 4096 : 4 * threads; /* elements of a group, about */
+    const uint32_t work = hal_row_tile(info); /* elements of a group, about */
     const uint32_t heads = work / desc->head_dim ? work / desc->head_dim : 1;
     hal_operator_launch launch;
     hal_operator_launch_start(&launch, "rope", constants, names, 5, sizeof(hal_rope_args));

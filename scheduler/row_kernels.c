@@ -29,10 +29,7 @@ hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint6
         shape.turns = columns / 8 + 1;
         return shape;
     }
-    uint32_t most = cpu ? FEWEST_THREADS : MOST_THREADS;
-    while (most > info->max_group_size || most > info->max_group_dim[0]) {
-        most /= 2;
-    }
+    const uint32_t most = hal_threads_allowed(info, cpu ? FEWEST_THREADS : MOST_THREADS);
     shape.most_threads = most;
     shape.threads = most < FEWEST_THREADS ? most : FEWEST_THREADS;
     while (shape.threads < most && 4 * shape.threads < columns) {
