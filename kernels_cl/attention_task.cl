@@ -5,6 +5,7 @@
  * little more. */
 #define THREADS 1
 #include "attention.clh"
+#include "columns.clh"
 
 #define GROUP 6
 #ifdef __AVX512F__
@@ -16,17 +17,7 @@
 #define UNROLL  __attribute__((opencl_unroll_hint))
 #define ROLLED  __attribute__((opencl_unroll_hint(1))) /* compiles faster, and runs as fast */
 
-/* Store the columns of the 8 x 8 block of rows r[0 .. 7] as rows, `pitch` apart. */
-#define COLUMN(i) (float8)(r[0].s##i, r[1].s##i, r[2].s##i, r[3].s##i, r[4].s##i, r[5].s##i, r[6].s##i, r[7].s##i)
-#define STORE_COLUMNS(to, pitch)                                                                                       \
-    vstore8(COLUMN(0), 0, to);                                                                                         \
-    vstore8(COLUMN(1), 0, to + pitch);                                                                                 \
-    vstore8(COLUMN(2), 0, to + 2 * pitch);                                                                             \
-    vstore8(COLUMN(3), 0, to + 3 * pitch);                                                                             \
-    vstore8(COLUMN(4), 0, to + 4 * pitch);                                                                             \
-    vstore8(COLUMN(5), 0, to + 5 * pitch);                                                                             \
-    vstore8(COLUMN(6), 0, to + 6 * pitch);                                                                             \
-    vstore8(COLUMN(7), 0, to + 7 * pitch);
+#define ROW(i) r[i] /* of a block to be turned */
 
 float8 multiply8(float8 x, float8 y)
 {
@@ -69,7 +60,7 @@ void load_keys(const operands *at, const sequence *s, const strides *t, uint key
         for (uint d = 0; d < dim; d += 8) {
             float8 r[8];
             UNROLL for (uint i = 0; i < 8; i++) r[i] = i < count ? load_row8(span, rows[i], d, dim) : (float8)(0.0f);
-            STORE_COLUMNS(to + d * PANEL, PANEL)
+            STORE_COLUMNS(ROW, to + d * PANEL, PANEL)
         }
     }
 }

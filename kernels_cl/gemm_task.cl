@@ -3,6 +3,7 @@
  * where it lies, or packed GROUP rows at a time where it must be widened or transposed. Sums wait in local memory
  * between the blocks of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. */
 #include "gemm.clh"
+#include "columns.clh"
 
 /* A micro tile is 6 rows by two vectors: 12 accumulators, 2 vectors of B and a broadcast fit 16 registers. Where the
  * compiler says that it has 32 of them, by four; a block is then half as deep, so that a panel takes as much cache. */
@@ -20,17 +21,7 @@
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 
-/* Store the columns of the 8 x 8 block r0 .. r7 as rows, `pitch` apart. */
-#define COLUMN(i) (float8)(r0.s##i, r1.s##i, r2.s##i, r3.s##i, r4.s##i, r5.s##i, r6.s##i, r7.s##i)
-#define STORE_COLUMNS(to, pitch)                                                                                       \
-    vstore8(COLUMN(0), 0, to);                                                                                         \
-    vstore8(COLUMN(1), 0, to + pitch);                                                                                 \
-    vstore8(COLUMN(2), 0, to + 2 * pitch);                                                                             \
-    vstore8(COLUMN(3), 0, to + 3 * pitch);                                                                             \
-    vstore8(COLUMN(4), 0, to + 4 * pitch);                                                                             \
-    vstore8(COLUMN(5), 0, to + 5 * pitch);                                                                             \
-    vstore8(COLUMN(6), 0, to + 6 * pitch);                                                                             \
-    vstore8(COLUMN(7), 0, to + 7 * pitch);
+#define ROW(i) r##i /* of a block to be turned */
 
 /* Pack rows [0, depth) x columns [0, width) of B into panels; columns beyond width are zero. */
 void pack_b(global const element *b, ulong ldb, uint depth, uint width, local float *panels)
@@ -51,7 +42,7 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
                 float8 r0 = LOAD8(p), r1 = LOAD8(p + ldb), r2 = LOAD8(p + 2 * ldb), r3 = LOAD8(p + 3 * ldb);
                 float8 r4 = LOAD8(p + 4 * ldb), r5 = LOAD8(p + 5 * ldb);
                 float8 r6 = LOAD8(p + 6 * ldb), r7 = LOAD8(p + 7 * ldb);
-                STORE_COLUMNS(out + k * PANEL + half_panel, PANEL)
+                STORE_COLUMNS(ROW, out + k * PANEL + half_panel, PANEL)
             }
             for (; k < depth; k++, p++)
                 for (uint c = 0; c < 8; c++)
@@ -83,7 +74,7 @@ void pack_a(global const element *a, ulong lda, uint row, uint end, uint k0, uin
             global const element *p = a + (k0 + k) * lda + row + r;
             float8 r0 = LOAD8(p), r1 = LOAD8(p + lda), r2 = LOAD8(p + 2 * lda), r3 = LOAD8(p + 3 * lda);
             float8 r4 = LOAD8(p + 4 * lda), r5 = LOAD8(p + 5 * lda), r6 = LOAD8(p + 6 * lda), r7 = LOAD8(p + 7 * lda);
-            STORE_COLUMNS(out + k, BLOCK)
+            STORE_COLUMNS(ROW, out + k, BLOCK)
         }
         for (; k < depth; k++)
             for (uint c = 0; c < 8; c++)
