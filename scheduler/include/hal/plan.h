@@ -1,0 +1,104 @@
+/* hal/plan.h - a graph compiled for a device: fusions chosen, intermediates placed in one arena, kernels compiled,
+ * and run eagerly or as a replayed command list, with inputs and outputs bound by pointer at each run.
+ *
+ * A plan may be made by any thread, several at once. A plan is run by one thread at a time, on any stream of its
+ * device. It holds its device, and the buffers of the graph's constants. Runs that use the plan's own scratch are
+ * ordered one after another, on whatever streams they are told to; give each its own scratch to let them overlap. */
+#ifndef HAL_PLAN_H
+#define HAL_PLAN_H
+
+#include <hal/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hal_plan hal_plan;
+
+/* Which legal fusions are made. Every policy gives the same bits, but where a decision says "reorders sums". */
+typedef enum hal_fusion {
+    HAL_FUSE_MODEL = 0,   /* those that the cost model predicts to gain */
+    HAL_FUSE_NONE = 1,    /* a kernel for each operator of the graph */
+    HAL_FUSE_ALL = 2,     /* all for which there is a kernel */
+    HAL_FUSE_MEASURED = 3 /* both ways timed on the device at hal_plan_create, at `measure_rows` rows */
+} hal_fusion;
+
+/* How a run with a number of rows is carried out. */
+typedef enum hal_shapes {
+    HAL_SHAPES_SPECIAL = 0,  /* a program of its own for each number of rows seen, at most `programs` kept */
+    HAL_SHAPES_GENERAL = 1,  /* operators told at each run; nothing is kept */
+    HAL_SHAPES_BUCKETED = 2, /* the least of `buckets` that holds the rows; inputs are copied and padded where the
+                                rows are fewer; beyond the greatest: general */
+    HAL_SHAPES_AUTO = 3      /* general at first; a number of rows that has come so often that recording pays, by the
+                                times measured so far, gets a program */
+} hal_shapes;
+
+typedef struct hal_plan_desc {
+    size_t struct_size;
+    const char *label; /* NULL: the graph's */
+    hal_fusion fusion;
+    bool no_reordering;      /* leave out fusions that change the order of sums (attention made of its parts) */
+    bool replay;             /* record once, then replay; else operators are told at each run */
+    hal_mode mode;           /* of every operator */
+    hal_shapes shapes;       /* with replay */
+    uint32_t programs;       /* recorded lists kept at most, the least recently used goes; 0: 8 */
+    const uint64_t *buckets; /* rows, ascending */
+    uint32_t bucket_count;
+    uint32_t streams;      /* independent branches run on so many streams where that pays; 0 and 1: one */
+    uint64_t measure_rows; /* HAL_FUSE_MEASURED, and what hal_plan_explain predicts for; 0: 1024 */
+    const char *choices;   /* what hal_plan_export wrote: fusions are taken from it, not chosen; NULL: chosen */
+} hal_plan_desc;
+#define HAL_PLAN(...) (&(hal_plan_desc){.struct_size = sizeof(hal_plan_desc), __VA_ARGS__})
+
+/* Compiles: kernels are built, nothing is run but for HAL_FUSE_MEASURED. A failure leaves device and graph as they
+ * were. */
+HAL_API hal_status hal_plan_create(hal_device *device, const hal_graph *graph, const hal_plan_desc *desc,
+                                   hal_plan **plan);
+HAL_API void hal_plan_destroy(hal_plan *plan); /* legal while it runs: that is finished first, without blocking here */
+
+/* Bytes of scratch for so many rows. */
+HAL_API hal_status hal_plan_scratch(hal_plan *plan, uint64_t rows, uint64_t *size);
+/* Have the program for so many rows recorded, so that the run does not have to. */
+HAL_API hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows);
+/* Run on a stream. bindings: the inputs' spans, the outputs' spans, in the order of the graph; one more is scratch of
+ * hal_plan_scratch bytes, else the plan's own is used. Nothing is copied but by HAL_SHAPES_BUCKETED. rows is ignored
+ * where the graph has no HAL_ROWS. */
+HAL_API hal_status hal_plan_run(hal_plan *plan, hal_stream *stream, uint64_t rows, const hal_bindings *bindings);
+
+typedef struct hal_plan_stats {
+    size_t struct_size;
+    /* predicted, for the rows asked */
+    uint32_t operators;                  /* of the graph */
+    uint32_t steps;                      /* after fusion */
+    uint32_t fusions, declined, refused; /* made; legal but not made; illegal */
+    uint32_t streams;                    /* used */
+    uint64_t bytes;                      /* read and written by the steps' operands, each once a step */
+    double flops;
+    uint64_t scratch_bytes;  /* the arena */
+    uint64_t peak_bytes;     /* alive at once at most: intermediates, without inputs, outputs and constants */
+    uint64_t unshared_bytes; /* the arena would take without sharing */
+    double predicted_us;
+    /* measured, over all runs so far */
+    uint64_t runs;
+    uint64_t submits;                             /* of lists or of steps told at once */
+    uint64_t kernels;                             /* dispatches, before hal/ splits any */
+    uint64_t programs_recorded, programs_dropped; /* instances, and those that the bound on them let go */
+    double submit_us;                             /* host time of the last run's telling; NAN: none */
+    double device_us; /* the last run known to be done, on devices with timestamps; NAN: not known */
+} hal_plan_stats;
+/* stats->struct_size is set by the caller. */
+HAL_API hal_status hal_plan_get_stats(hal_plan *plan, uint64_t rows, hal_plan_stats *stats);
+
+/* A table: each step with its kernel, bytes, FLOPs, floor, predicted and measured time, place of its result; each
+ * fusion considered, with the reason for what became of it; the critical path. */
+HAL_API hal_status hal_plan_explain(hal_plan *plan, uint64_t rows, FILE *out);
+HAL_API hal_status hal_plan_explain_json(hal_plan *plan, uint64_t rows, FILE *out);
+/* The choices made, as JSON for hal_plan_desc.choices: they fit the same graph on any device. malloc'ed: free it with
+ * hal_plan_export_free. */
+HAL_API hal_status hal_plan_export(const hal_plan *plan, char **json);
+HAL_API void hal_plan_export_free(char *json);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

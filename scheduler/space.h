@@ -1,0 +1,72 @@
+/* space.h - what an operator iterates over and what it touches, declared once (space.c has a table of them), as
+ * polyhedral compilers do: shapes, footprints of tiles, traffic, FLOPs, and whether work may be moved into or past a
+ * loop are derived from it. (Feautrier, "Dataflow analysis of array and scalar references", 1991; the affine maps of
+ * MLIR's linalg.)
+ *
+ * An operator is one or more statements; each runs at every point of its iteration dimensions. RMSNorm is
+ *     s[i] += x[i, l]^2          i parallel, l reduction
+ *     y[i, j] = x[i, j] s[i] w[j]   i, j parallel
+ * An element that a statement reduces into is complete after the last point of its reduction dimensions. */
+#ifndef HAL_SPACE_H
+#define HAL_SPACE_H
+
+#include "program.h"
+
+enum { HAL_SPACE_DIMS = 6, HAL_SPACE_STATEMENTS = 4, HAL_SPACE_ACCESSES = 10, HAL_SPACE_RANK = 4 };
+
+typedef enum hal_dim_kind { HAL_DIM_PARALLEL, HAL_DIM_REDUCTION } hal_dim_kind;
+
+typedef struct hal_dim {
+    const char *name;
+    hal_dim_kind kind;
+    uint64_t extent;
+} hal_dim;
+
+/* One index of an operand is a sum of dimensions, each times a constant, plus a constant. */
+typedef struct hal_affine {
+    int64_t times[HAL_SPACE_DIMS];
+    int64_t plus;
+} hal_affine;
+
+typedef struct hal_space_access {
+    int role;   /* hal_role; below 0: a temporary of the operator, -1, -2, ..., which needs no memory */
+    bool write; /* with reduction dimensions that do not index it: it is reduced into */
+    uint32_t rank;
+    hal_affine index[HAL_SPACE_RANK];
+} hal_space_access;
+
+typedef struct hal_statement {
+    uint32_t dims, accesses;
+    uint8_t dim[HAL_SPACE_DIMS]; /* which dimensions of the space it has */
+    double flops;                /* at a point */
+    hal_space_access access[HAL_SPACE_ACCESSES];
+} hal_statement;
+
+typedef struct hal_space {
+    uint32_t dims, statements;
+    hal_dim dim[HAL_SPACE_DIMS];
+    hal_statement statement[HAL_SPACE_STATEMENTS];
+} hal_space;
+
+/* The space of a step with so many rows. */
+void hal_space_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_space *space);
+
+double hal_space_flops(const hal_space *space);
+/* Elements of an access that a tile of `tile[d]` points of each dimension touches (extents beyond the space are cut).
+ */
+uint64_t hal_space_footprint(const hal_space *space, const hal_space_access *access,
+                             const uint64_t tile[HAL_SPACE_DIMS]);
+/* Bytes that a step moves if each operand is read or written once. */
+uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows);
+/* Bytes that it moves if computed in such tiles, each loading what it touches: GEMM's 2MK ceil(N/n) + 2KN ceil(M/m) +
+ * 2MN. */
+uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
+                               const uint64_t tile[HAL_SPACE_DIMS]);
+
+/* Whether `consumer` may compute an element where `producer` has a tile of the tensor that joins them at hand, without
+ * that tensor in memory. Illegal: `reason` says in words why ("the sum over k is not complete inside its loop", "the
+ * scale needs the whole row: a tile has 128 of 12288 columns"). tile: of the producer; 0 in it: the whole dimension. */
+bool hal_space_may_fuse(const hal_program *program, const hal_step *producer, const hal_step *consumer, uint64_t rows,
+                        const uint64_t tile[HAL_SPACE_DIMS], char *reason, size_t reason_size);
+
+#endif
