@@ -113,9 +113,8 @@ static void describe_operands(const hal_gemm_desc *desc, gemm_problem *p)
 /* What goes together. */
 static hal_status check_options(const hal_gemm_desc *desc, const gemm_problem *p)
 {
-    if ((unsigned)desc->act > HAL_ACT_SILU) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: act is %d; use a hal_act up to HAL_ACT_SILU",
-                        (int)desc->act);
+    if ((unsigned)desc->act > HAL_ACT_SIGMOID) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: act is %d; use a hal_act", (int)desc->act);
     }
     if ((unsigned)desc->mode > HAL_MODE_STRICT) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm: mode is %d; use a hal_mode", (int)desc->mode);

@@ -56,7 +56,7 @@ void case_random(gemm_case *g, hal_dtype dtype, bool trans_a, bool trans_b, uint
     g->trans_b = trans_b;
     g->alpha = factors[random_below(seed, 5)];
     g->beta = factors[random_below(seed, 5)];
-    g->act = (hal_act)random_below(seed, 5);
+    g->act = (hal_act)random_below(seed, HAL_ACT_SIGMOID + 1);
     case_shape(g);
     for (int i = 0; i < MATRICES; i++) {
         matrix *x = &g->matrices[i];

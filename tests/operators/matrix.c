@@ -106,6 +106,8 @@ static double activate(hal_act act, double x)
         return 0.5 * sign * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case HAL_ACT_SILU:
         return sign / (1 + exp(-x));
+    case HAL_ACT_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         return x;
     }

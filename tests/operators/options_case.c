@@ -321,7 +321,7 @@ options_case options_draw(uint64_t *seed)
     if (!options_swiglu(&c)) {
         c.has[C] = coin(seed);
         c.has[BIAS] = coin(seed);
-        c.act = (hal_act)random_below(seed, 5);
+        c.act = (hal_act)random_below(seed, HAL_ACT_SIGMOID + 1);
     }
     c.has[RESIDUAL] = coin(seed);
     c.has[SCALE_A] = coin(seed);

@@ -193,7 +193,7 @@ static void test_chains(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 24;
-    for (uint32_t round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < 72; round++) { /* twice each activation by each mode, with scales and without */
         options_case c = options_draw(&seed);
         c.has[UP] = c.interleaved = c.trans_d = false;
         c.has[SCALE_A] = c.has[SCALE_B] = c.has[SCALE_D] = round % 2; /* plain: the fast kernels */
@@ -201,7 +201,7 @@ static void test_chains(void **state)
         c.dtype_d = wide_dtype(&seed);
         c.has[SCALE_D] = false;
         c.has[BIAS] = c.has[RESIDUAL] = round % 5 != 0;
-        c.act = (hal_act)(round % 5);
+        c.act = (hal_act)(round / 6 % (HAL_ACT_SIGMOID + 1));
         c.mode = (hal_mode)(round / 2 % 3);
         options_create(&c, f, FILL_RANDOM, &seed);
         check_chain(&c, f, &seed);

@@ -56,7 +56,7 @@ static void test_bad_arguments(void **state)
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype = (hal_dtype)5);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype_d = (hal_dtype)77);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype_bias = (hal_dtype)-1);
-    WITH(HAL_ERROR_INVALID_ARGUMENT, desc.act = (hal_act)5);
+    WITH(HAL_ERROR_INVALID_ARGUMENT, desc.act = (hal_act)6);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.a = none);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.d = none);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.lda = 6);
