@@ -4,7 +4,7 @@
  * Shared rows are 16 bytes longer than they must be, so that ldmatrix meets no bank conflicts. An entry's name ends
  * with DTYPE and DIM, the dimensions or a little more. */
 #include "attention.cuh"
-#include "gemm_mma.cuh"
+#include "mma.cuh"
 
 #define THREADS 128
 #define ROWS    64u
