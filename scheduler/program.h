@@ -63,6 +63,10 @@ typedef enum hal_role {
     HAL_ROLE_SCALES,                    /* quantise, rmsnorm to E4M3: each row's scale, written */
     HAL_ROLES
 } hal_role;
+static inline bool hal_role_written(uint32_t role)
+{
+    return role >= HAL_ROLE_FIRST_OUTPUT;
+}
 
 typedef struct hal_step {
     hal_step_op op;
@@ -99,12 +103,17 @@ void hal_program_remove_step(hal_program *program, uint32_t index);
 uint32_t hal_program_writer(const hal_program *program, uint32_t tensor);
 uint32_t hal_program_readers(const hal_program *program, uint32_t tensor);
 
-/* With HAL_ROWS replaced. Rows: the product of all dimensions but the last. */
+/* A tensor as the matrix that operators see, with HAL_ROWS replaced (by at most 2^31 - 1, so that no size overflows).
+ * Rows: the product of all dimensions but the last. HAL_ROWS alone is a column: so many rows of one element. */
 uint64_t hal_tensor_rows(const hal_tensor_info *tensor, uint64_t rows);
 uint64_t hal_tensor_columns(const hal_tensor_info *tensor);
 uint64_t hal_tensor_bytes(const hal_tensor_info *tensor, uint64_t rows);
 
-const char *hal_step_name(const hal_step *step); /* "gemm+silu+residual": static or in the step's own words */
+/* In words. Both return what they filled in. */
+enum { HAL_DIMS_TEXT = 96, HAL_STEP_NAME = 64 };
+const char *hal_dims_text(const hal_dims *dims, char text[HAL_DIMS_TEXT]); /* "[rows, 4096]" */
+const char *hal_step_name(const hal_step *step, char name[HAL_STEP_NAME]); /* "gemm+silu+residual" */
+const char *hal_tensor_dtype_name(const hal_tensor_info *tensor);          /* "bf16"; indices: "i32", "i64" */
 
 /* step.c: a step as the operator that does it. spans by tensor id; workspace may be none. */
 hal_status hal_step_record(hal_cmdlist *list, const hal_program *program, const hal_step *step, uint64_t rows,

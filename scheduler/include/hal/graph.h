@@ -2,12 +2,12 @@
  *
  * A graph holds no device memory and calls no driver. Tensors have a dtype and 1 to 4 dimensions, outermost first,
  * packed; the first dimension may be HAL_ROWS, which every run of a plan gives a value. Operators treat a tensor as a
- * matrix: its last dimension is the columns, those before it the rows. What each operator computes is said in
- * <hal/ops.h>; a result is rounded to its tensor's dtype, and fusion keeps that rounding.
+ * matrix: its last dimension is the columns, those before it the rows; HAL_ROWS alone is a column. What each operator
+ * computes is said in <hal/ops.h>; a result is rounded to its tensor's dtype, and fusion keeps that rounding.
  *
- * Builder calls return the new tensor. One that fails returns no tensor (id 0), and the graph keeps the first failure:
- * hal_graph_status and hal_plan_create report it; calls that are given no tensor where one is needed do nothing more.
- * So a graph is written without a check a line. A graph is used by one thread at a time. */
+ * Builder calls return the new tensor. One that fails returns no tensor (id 0), and the graph keeps this first failure
+ * and takes nothing more: hal_graph_status and hal_plan_create report it. So a graph is written without a check a line.
+ * A graph is used by one thread at a time. */
 #ifndef HAL_GRAPH_H
 #define HAL_GRAPH_H
 
@@ -23,8 +23,9 @@ typedef struct hal_graph hal_graph;
 /* A tensor of one graph; id 0 is none. */
 typedef struct hal_tensor {
     uint32_t id;
+    uint32_t graph; /* tells graphs apart */
 } hal_tensor;
-#define HAL_NO_TENSOR ((hal_tensor){0})
+#define HAL_NO_TENSOR ((hal_tensor){0, 0})
 
 #define HAL_MAX_RANK  4
 #define HAL_ROWS      UINT64_MAX /* as the first dimension: as many as a run says */
