@@ -18,6 +18,8 @@ function(hal_sim_test name settings)
 endfunction()
 
 get_property(targets DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/operators PROPERTY BUILDSYSTEM_TARGETS)
+get_property(scheduler_targets DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/scheduler PROPERTY BUILDSYSTEM_TARGETS)
+list(APPEND targets ${scheduler_targets})
 list(FILTER targets INCLUDE REGEX "^test_")
 list(REMOVE_ITEM targets test_kernel_abi) # needs no device
 foreach(target IN LISTS targets)
