@@ -179,6 +179,29 @@ const char *hal_tensor_dtype_name(const hal_tensor_info *tensor)
                                               : "i32";
 }
 
+const char *hal_role_name(hal_role role)
+{
+    static const char *const names[HAL_ROLES] = {[HAL_ROLE_X] = "x",
+                                                 [HAL_ROLE_B] = "b",
+                                                 [HAL_ROLE_B_UP] = "b_up",
+                                                 [HAL_ROLE_V] = "v",
+                                                 [HAL_ROLE_WEIGHT] = "weight",
+                                                 [HAL_ROLE_BIAS] = "bias",
+                                                 [HAL_ROLE_RESIDUAL] = "residual",
+                                                 [HAL_ROLE_SCALE_A] = "scale_a",
+                                                 [HAL_ROLE_SCALE_B] = "scale_b",
+                                                 [HAL_ROLE_SCALE_D] = "scale_d",
+                                                 [HAL_ROLE_MASK] = "mask",
+                                                 [HAL_ROLE_COS] = "cos",
+                                                 [HAL_ROLE_SIN] = "sin",
+                                                 [HAL_ROLE_POSITIONS] = "positions",
+                                                 [HAL_ROLE_KV_LENGTHS] = "kv_lengths",
+                                                 [HAL_ROLE_Y] = "y",
+                                                 [HAL_ROLE_SUM] = "sum",
+                                                 [HAL_ROLE_SCALES] = "scales"};
+    return names[role];
+}
+
 static const char *act_name(hal_act act)
 {
     static const char *const names[] = {"copy", "relu", "gelu", "gelu_tanh", "silu", "sigmoid"};

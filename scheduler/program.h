@@ -109,10 +109,11 @@ uint64_t hal_tensor_rows(const hal_tensor_info *tensor, uint64_t rows);
 uint64_t hal_tensor_columns(const hal_tensor_info *tensor);
 uint64_t hal_tensor_bytes(const hal_tensor_info *tensor, uint64_t rows);
 
-/* In words. Both return what they filled in. */
+/* In words. With a buffer: they return it, filled in. */
 enum { HAL_DIMS_TEXT = 96, HAL_STEP_NAME = 64 };
 const char *hal_dims_text(const hal_dims *dims, char text[HAL_DIMS_TEXT]); /* "[rows, 4096]" */
 const char *hal_step_name(const hal_step *step, char name[HAL_STEP_NAME]); /* "gemm+silu+residual" */
+const char *hal_role_name(hal_role role);                                  /* "x", "scale_a" */
 const char *hal_tensor_dtype_name(const hal_tensor_info *tensor);          /* "bf16"; indices: "i32", "i64" */
 
 /* step.c: a step as the operator that does it. spans by tensor id; workspace may be none. */
