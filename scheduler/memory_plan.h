@@ -7,13 +7,16 @@
 
 #define HAL_NO_PLACE UINT64_MAX
 
+enum { HAL_MEMORY_ALIGNMENT = 256 }; /* of every place */
+
 typedef struct hal_memory_plan {
     uint64_t *offsets;   /* by tensor id, in the arena; HAL_NO_PLACE: inputs, outputs, constants, fused */
     uint64_t *workspace; /* by step: its scratch; HAL_NO_PLACE: none */
     uint32_t tensors, steps;
-    uint64_t size;     /* of the arena */
-    uint64_t peak;     /* the most that is alive at once, scratch included */
-    uint64_t unshared; /* the size without sharing */
+    uint64_t size;       /* of the arena */
+    uint64_t peak;       /* the most that is alive at once, scratch included */
+    uint64_t peak_apart; /* the same, if nothing were done in place */
+    uint64_t unshared;   /* the size without sharing */
 } hal_memory_plan;
 
 /* `before`: bit j of row i (words of 64 bits, hal_order_words(steps) a row) says that step j is done before step i
