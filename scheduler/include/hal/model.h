@@ -100,7 +100,7 @@ HAL_API bool hal_model_tile_fits(const hal_model_machine *machine, const hal_mod
 /* Matrix instructions of mma_m x mma_n x mma_k in a tile of m x n x k. 0: a dimension is 0 or the count overflows. */
 HAL_API uint64_t hal_model_mma_count(uint64_t m, uint64_t n, uint64_t k, uint64_t mma_m, uint64_t mma_n,
                                      uint64_t mma_k);
-/* Time of one tiling over another's: (traffic / other_traffic) * (other_rate / rate). The smaller tile wins above 1. */
+/* Time of one tiling over another's: (traffic / other_traffic) * (other_rate / rate). Above 1 the other wins. */
 HAL_API double hal_model_time_ratio(double traffic, double other_traffic, double rate, double other_rate);
 
 /* GEMM on E4M3 of an A that is quantised first: by a kernel of its own, or inside GEMM, which then reads the wide A
@@ -132,7 +132,7 @@ HAL_API const char *hal_model_limit_name(hal_model_limit limit); /* "threads", "
 
 /* Rounds of shared memory (32 banks of 4 bytes; a bank gives one word a round, to all who ask for it) in which warps
  * of 32 read a column of a tile of 4-byte elements, rows `stride` words apart. swizzle: the element of column c lies at
- * c XOR (row mod cols); cols must be a power of two. */
+ * c XOR (row mod cols), cols must be a power of two, and the worst column counts. */
 HAL_API hal_status hal_model_bank_rounds(uint64_t rows, uint64_t cols, uint64_t stride, bool swizzle, uint64_t *rounds);
 
 /* Pipelines. */
@@ -270,8 +270,8 @@ HAL_API hal_status hal_model_mix_costs(double p, const double old_us[2], const d
 HAL_API double hal_model_amdahl(double f, double s);
 /* One call: the host submits, the device works, the host learns of it. */
 HAL_API double hal_model_call_us(double submit_us, double device_us, double wait_us);
-/* What hiding the host behind the device can gain at most, with the device at work for a share of the time. */
-HAL_API double hal_model_overlap_gain(double device_share);
+/* The gain when a device that was at work for a share of the time never waits any more. */
+HAL_API double hal_model_busy_gain(double device_share);
 
 /* The longest way through tasks that wait for others. `path` has room for count; the first listed wins a tie.
  * HAL_ERROR_INVALID_ARGUMENT for a cycle or a task that is not there. */
