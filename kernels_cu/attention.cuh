@@ -75,7 +75,7 @@ __device__ __forceinline__ sequence locate(const operands &at)
     s.v0 = k_batch * HAL_JOIN64(args.v_batch) + k_token * HAL_JOIN64(args.v_token) + kv_head * HAL_JOIN64(args.v_head);
     s.rows = queries * s.ratio;
     s.keys = tokens;
-    s.diagonal = options & ATTENTION_BOTTOM_RIGHT ? (int)tokens - (int)queries : 0;
+    s.diagonal = options & ATTENTION_BOTTOM_RIGHT ? (int)tokens - (int)queries : (int)args.diagonal;
     s.first_block = s.split * args.part;
     s.end_block = min(s.first_block + args.part, (tokens + KEYS - 1) / KEYS);
     return s;
@@ -154,6 +154,13 @@ __device__ __forceinline__ float weight_of(float score, float shift)
     return hm_exp(HM_ADD(score, -shift));
 }
 
+__device__ __forceinline__ float scale_and_cap(const operands &at, float score)
+{
+    const bool strict = at.strict();
+    const float x = multiply(strict, score, at.args.scale), softcap = at.args.softcap;
+    return softcap > 0.0f ? multiply(strict, softcap, hm_tanh(multiply(strict, x, hm_reciprocal(softcap)))) : x;
+}
+
 /* Scale, softcap and mask; -inf where row r does not see the key. */
 __device__ __forceinline__ float finish_score(const operands &at, const sequence &s, uint32_t r, uint32_t key,
                                               float score)
@@ -163,9 +170,7 @@ __device__ __forceinline__ float finish_score(const operands &at, const sequence
     const uint32_t query = r / s.ratio, head = s.head0 + r % s.ratio, dtype_mask = ROW_DTYPE(args.flags, 2);
     if (key >= visible_keys(at, s, r))
         return -HM_INFINITY;
-    float x = multiply(strict, score, args.scale);
-    if (args.softcap > 0.0f)
-        x = multiply(strict, args.softcap, hm_tanh(multiply(strict, x, hm_reciprocal(args.softcap))));
+    const float x = scale_and_cap(at, score);
     if (dtype_mask == 0)
         return x;
     const uint64_t i = s.number * HAL_JOIN64(args.mask_batch) + head * HAL_JOIN64(args.mask_head) +

@@ -86,7 +86,7 @@ sequence locate()
     s.v0 = k_batch * JOIN(args.v_batch) + k_token * JOIN(args.v_token) + kv_head * JOIN(args.v_head);
     s.rows = queries * s.ratio;
     s.keys = tokens;
-    s.diagonal = (options & ATTENTION_BOTTOM_RIGHT) != 0u ? int(tokens) - int(queries) : 0;
+    s.diagonal = (options & ATTENTION_BOTTOM_RIGHT) != 0u ? int(tokens) - int(queries) : int(args.diagonal);
     s.first_block = s.split * args.part;
     s.end_block = min(s.first_block + args.part, (tokens + KEYS - 1) / KEYS);
     return s;
@@ -167,15 +167,19 @@ float weight_of(float score, float shift)
     return hm_exp(x);
 }
 
+float scale_and_cap(float score)
+{
+    const float x = multiply(score, scale);
+    return softcap > 0.0 ? multiply(softcap, hm_tanh(multiply(x, hm_reciprocal(softcap)))) : x;
+}
+
 /* Scale, softcap and mask; -inf where row r does not see the key. */
 float finish_score(sequence s, uint r, uint key, float score)
 {
     const uint query = r / s.ratio, head = s.head0 + r % s.ratio;
     if (key >= visible_keys(s, r))
         return -HM_INFINITY;
-    float x = multiply(score, scale);
-    if (softcap > 0.0)
-        x = multiply(softcap, hm_tanh(multiply(x, hm_reciprocal(softcap))));
+    const float x = scale_and_cap(score);
     if (dtype_mask == 0u)
         return x;
     const uint64_t at =
@@ -192,6 +196,11 @@ uint64_t part_at(sequence s, uint r)
     return ((token * args.q_heads + s.head0 + r % s.ratio) * args.splits + s.split) * (args.value_dim + 2);
 }
 
+uint64_t output_at(sequence s, uint r)
+{
+    return s.o0 + (r / s.ratio) * JOIN(args.o_token) + (s.head0 + r % s.ratio) * JOIN(args.o_head);
+}
+
 /* Column c of row r: o / sum, or o itself where splits will be combined. */
 void store_output(sequence s, uint r, uint c, float o, float sum)
 {
@@ -199,8 +208,7 @@ void store_output(sequence s, uint r, uint c, float o, float sum)
         store_element(args.span[ATTENTION_PARTS], HAL_KERNEL_F32, part_at(s, r) + 2 + c, o);
         return;
     }
-    const uint64_t at = s.o0 + (r / s.ratio) * JOIN(args.o_token) + (s.head0 + r % s.ratio) * JOIN(args.o_head) + c;
-    store_element(args.span[ATTENTION_O], ROW_DTYPE(args.flags, 1), at,
+    store_element(args.span[ATTENTION_O], ROW_DTYPE(args.flags, 1), output_at(s, r) + c,
                   sum == 0.0 ? 0.0 : multiply(o, hm_reciprocal(sum)));
 }
 

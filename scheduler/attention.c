@@ -1,10 +1,14 @@
 /* attention.c - hal_attention: the descriptor is checked, its strides become extents, and one kernel is dispatched, or
- * two where keys are split. */
+ * two where keys are split, and one more where scores are wanted. */
 #include "attention.h"
 
 #include "recording.h"
 
 #include <math.h>
+
+_Static_assert(ATTENTION_SCALED == HAL_SCORES_SCALED && ATTENTION_CAPPED == HAL_SCORES_CAPPED &&
+                   ATTENTION_MASKED == HAL_SCORES_MASKED && ATTENTION_WEIGHTS == HAL_SCORES_WEIGHTS,
+               "kinds of scores");
 
 static const char op[] = "hal_attention";
 
@@ -53,6 +57,19 @@ static hal_status shape(const char *name, hal_operand *o, hal_span span, hal_dty
     return HAL_OK;
 }
 
+/* Rows of an output do not overlap. */
+static hal_status check_apart(const char *name, const char *dim_name, const uint64_t counts[3], uint64_t dim,
+                              const uint64_t strides[3])
+{
+    for (int i = 0; i < 3; i++) {
+        if (counts[i] > 1 && strides[i] < dim) {
+            return hal_fail(HAL_ERROR_OVERLAP, "%s: a stride of %s is below %s, %llu: rows overlap", op, name, dim_name,
+                            (unsigned long long)dim);
+        }
+    }
+    return HAL_OK;
+}
+
 static hal_status shape_tensors(attention_problem *p)
 {
     hal_attention_desc *d = &p->desc;
@@ -84,13 +101,23 @@ static hal_status shape_tensors(attention_problem *p)
                        (uint64_t *[]){&d->o_batch, &d->o_token, &d->o_head});
     }
     p->tokens = q_counts[0] * q_counts[1];
-    if (status == HAL_OK &&
-        ((q_counts[1] > 1 && d->o_token < d->value_dim) || (q_counts[2] > 1 && d->o_head < d->value_dim) ||
-         (q_counts[0] > 1 && d->o_batch < d->value_dim))) {
-        status =
-            hal_fail(HAL_ERROR_OVERLAP, "%s: a stride of o is below value_dim, %u: rows overlap", op, d->value_dim);
+    return status == HAL_OK
+               ? check_apart("o", "value_dim", q_counts, d->value_dim, (uint64_t[]){d->o_batch, d->o_token, d->o_head})
+               : status;
+}
+
+static hal_status shape_scores(attention_problem *p)
+{
+    hal_attention_desc *d = &p->desc;
+    const uint64_t counts[] = {d->batch, d->q_heads, d->q_length};
+    if (!given(&d->scores) || d->kv_length == 0) {
+        return HAL_OK;
     }
-    return status;
+    hal_status status = shape("scores", &p->operands[ATTENTION_SCORES], d->scores, d->dtype_scores, counts,
+                              d->kv_length, (uint64_t *[]){&d->scores_batch, &d->scores_head, &d->scores_row});
+    return status == HAL_OK ? check_apart("scores", "kv_length", counts, d->kv_length,
+                                          (uint64_t[]){d->scores_batch, d->scores_head, d->scores_row})
+                            : status;
 }
 
 static hal_operand vector(const char *name, bool present, hal_span span, hal_dtype dtype, uint64_t elements)
@@ -136,11 +163,13 @@ static hal_status check_numbers(const hal_attention_desc *d)
                         d->value_dim);
     }
     if ((unsigned)d->causal > HAL_CAUSAL_TOP_LEFT || (unsigned)d->mode > HAL_MODE_STRICT ||
-        (unsigned)d->mask_kind > HAL_MASK_BOOL || !(d->softcap >= 0.0f) || isinf(d->softcap) || !isfinite(d->scale)) {
+        (unsigned)d->mask_kind > HAL_MASK_BOOL || (unsigned)d->scores_kind > HAL_SCORES_WEIGHTS ||
+        !(d->softcap >= 0.0f) || isinf(d->softcap) || !isfinite(d->scale)) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
-                        "%s: causal is %d, mode %d, mask_kind %d, softcap %g, scale %g; use values of their types, a "
-                        "finite scale and a softcap of 0 or more",
-                        op, (int)d->causal, (int)d->mode, (int)d->mask_kind, (double)d->softcap, (double)d->scale);
+                        "%s: causal is %d, mode %d, mask_kind %d, scores_kind %d, softcap %g, scale %g; use values of "
+                        "their types, a finite scale and a softcap of 0 or more",
+                        op, (int)d->causal, (int)d->mode, (int)d->mask_kind, (int)d->scores_kind, (double)d->softcap,
+                        (double)d->scale);
     }
     if (d->splits > 1 && d->mode != HAL_MODE_FAST) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: splits is %u; only HAL_MODE_FAST splits keys", op, d->splits);
@@ -151,8 +180,8 @@ static hal_status check_numbers(const hal_attention_desc *d)
 static hal_status check_combination(const hal_attention_desc *d)
 {
     const bool cu_q = given(&d->cu_q);
-    if (given(&d->mask) && cu_q) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: mask does not go together with cu_q", op);
+    if (cu_q && (given(&d->mask) || given(&d->scores))) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: mask and scores do not go together with cu_q", op);
     }
     if (d->page_size && (!given(&d->kv_lengths) || given(&d->cu_k))) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: with pages give kv_lengths, and not cu_k", op);
@@ -162,9 +191,12 @@ static hal_status check_combination(const hal_attention_desc *d)
                         (unsigned long long)d->kv_length, (unsigned long long)d->page_columns, d->page_size);
     }
     if (d->q_length * d->q_heads / d->kv_heads > HAL_MAX_DIMENSION || d->batch * d->q_length > HAL_MAX_DIMENSION ||
-        d->q_tokens > HAL_MAX_DIMENSION || d->kv_tokens > HAL_MAX_DIMENSION) {
+        d->q_tokens > HAL_MAX_DIMENSION || d->kv_tokens > HAL_MAX_DIMENSION ||
+        d->q_length + d->kv_length > HAL_MAX_DIMENSION) {
         return hal_fail(HAL_ERROR_LIMIT,
-                        "%s: tokens in all, and queries x heads of one head of keys, must be below 2^31", op);
+                        "%s: tokens in all, queries x heads of one head of keys, and q_length + kv_length must be "
+                        "below 2^31",
+                        op);
     }
     return HAL_OK;
 }
@@ -179,6 +211,7 @@ static hal_status resolve(const hal_attention_desc *told, bool spans, attention_
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &d->dtype, HAL_F32, false) : status;
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype_o", &d->dtype_o, d->dtype, false) : status;
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype_mask", &d->dtype_mask, HAL_F32, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_scores", &d->dtype_scores, d->dtype, false) : status;
     if (status != HAL_OK) {
         return status;
     }
@@ -192,12 +225,17 @@ static hal_status resolve(const hal_attention_desc *told, bool spans, attention_
     if (*empty) {
         return HAL_OK;
     }
+    /* Beyond these every key is seen, or none. */
+    d->causal_offset = d->causal_offset > (int64_t)d->kv_length   ? (int64_t)d->kv_length
+                       : d->causal_offset < -(int64_t)d->q_length ? -(int64_t)d->q_length
+                                                                  : d->causal_offset;
     d->scale = d->scale == 0.0f ? 1.0f / sqrtf((float)d->head_dim) : d->scale;
     p->rows = (uint32_t)(d->q_length * (d->q_heads / d->kv_heads));
     status = shape_tensors(p);
     status = status == HAL_OK ? shape_others(p) : status;
-    for (uint32_t i = 0; status == HAL_OK && i < ATTENTION_PARTS; i++) {
-        status = hal_operand_resolve(op, &p->operands[i], spans);
+    status = status == HAL_OK ? shape_scores(p) : status;
+    for (uint32_t i = 0; status == HAL_OK && i < ATTENTION_OPERANDS; i++) {
+        status = i == ATTENTION_PARTS ? HAL_OK : hal_operand_resolve(op, &p->operands[i], spans);
     }
     return status;
 }
@@ -233,6 +271,7 @@ static hal_attention_args arguments(const attention_problem *p, const attention_
                                .base_k = plan->back[1] / hal_dtype_size(d->dtype),
                                .base_v = plan->back[2] / hal_dtype_size(d->dtype),
                                .part = plan->part,
+                               .diagonal = (uint32_t)(int32_t)d->causal_offset,
                                .scale = d->scale,
                                .softcap = d->softcap};
     hal_set64(args.q_batch, d->q_batch), hal_set64(args.q_token, d->q_token), hal_set64(args.q_head, d->q_head);
@@ -262,10 +301,47 @@ static hal_status plan_kernel(hal_device *device, const attention_problem *p, bo
 /* Outputs share memory with nothing else. */
 static hal_status check_outputs(const attention_problem *p)
 {
-    static const uint32_t outputs[] = {ATTENTION_O, ATTENTION_LSE, ATTENTION_PARTS};
+    static const uint32_t outputs[] = {ATTENTION_O, ATTENTION_LSE, ATTENTION_PARTS, ATTENTION_SCORES};
     hal_status status = HAL_OK;
     for (size_t i = 0; status == HAL_OK && i < sizeof outputs / sizeof outputs[0]; i++) {
-        status = hal_operand_check_output(op, p->operands, ATTENTION_SPANS, outputs[i], 0);
+        status = hal_operand_check_output(op, p->operands, ATTENTION_OPERANDS, outputs[i], 0);
+    }
+    return status;
+}
+
+/* The scores are the output of an attention of their own. */
+static hal_status record_scores(hal_cmdlist *list, const attention_problem *asked, hal_operator_launch *launch)
+{
+    const attention_plan plan = {.splits = 1, .part = UINT32_MAX};
+    attention_problem p = *asked;
+    hal_attention_desc *d = &p.desc;
+    d->dtype_o = d->dtype_scores;
+    d->o_batch = d->scores_batch;
+    d->o_head = d->scores_head;
+    d->o_token = d->scores_row;
+    p.operands[ATTENTION_O] = p.operands[ATTENTION_SCORES];
+    p.operands[ATTENTION_V].present = p.operands[ATTENTION_LSE].present = p.operands[ATTENTION_PARTS].present = false;
+    hal_attention_args args = arguments(&p, &plan);
+    args.scores = (uint32_t)d->scores_kind;
+    return hal_operator_dispatch(list, op, launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
+}
+
+static hal_status record_outputs(hal_cmdlist *list, const attention_problem *p, attention_plan *plan)
+{
+    const hal_attention_args args = arguments(p, plan);
+    hal_operand operands[ATTENTION_SPANS];
+    memcpy(operands, p->operands, sizeof operands);
+    for (uint32_t i = 0; i < 3; i++) {
+        operands[i].span.offset -= plan->back[i];
+        operands[i].span.size += plan->back[i];
+    }
+    hal_status status =
+        hal_operator_dispatch(list, op, &plan->launch, operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
+    if (status == HAL_OK && plan->splits > 1) {
+        hal_operator_launch launch;
+        hal_attention_plan_combine(hal_device_get_info(hal_cmdlist_device(list)), p, &launch);
+        status =
+            hal_operator_dispatch(list, op, &launch, operands, combine_accesses, ATTENTION_SPANS, ATTENTION_O, &args);
     }
     return status;
 }
@@ -274,13 +350,18 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
 {
     attention_problem p;
     attention_plan plan;
+    hal_operator_launch scores;
     bool empty;
     hal_status status = resolve(desc, true, &p, &empty);
     if (status != HAL_OK || empty) {
         return status;
     }
     hal_device *device = hal_cmdlist_device(list);
+    const bool has_scores = p.operands[ATTENTION_SCORES].present;
     status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
+    if (status == HAL_OK && has_scores) {
+        status = hal_attention_plan_scores(hal_device_get_info(device), &p, &scores);
+    }
     if (status != HAL_OK) {
         return status;
     }
@@ -289,22 +370,8 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
         vector("workspace", plan.splits > 1, p.desc.workspace, HAL_F32, hal_attention_part_elements(&p, plan.splits));
     status = hal_operand_resolve(op, parts, true);
     status = status == HAL_OK ? check_outputs(&p) : status;
-    if (status != HAL_OK) {
-        return status;
-    }
-    const hal_attention_args args = arguments(&p, &plan);
-    for (uint32_t i = 0; i < 3; i++) {
-        p.operands[i].span.offset -= plan.back[i];
-        p.operands[i].span.size += plan.back[i];
-    }
-    status = hal_operator_dispatch(list, op, &plan.launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
-    if (status == HAL_OK && plan.splits > 1) {
-        hal_operator_launch launch;
-        hal_attention_plan_combine(hal_device_get_info(device), &p, &launch);
-        status =
-            hal_operator_dispatch(list, op, &launch, p.operands, combine_accesses, ATTENTION_SPANS, ATTENTION_O, &args);
-    }
-    return status;
+    status = status == HAL_OK ? record_outputs(list, &p, &plan) : status;
+    return status == HAL_OK && has_scores ? record_scores(list, &p, &scores) : status;
 }
 
 hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without)
@@ -351,6 +418,11 @@ hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *d
         hal_operator_launch launch;
         hal_attention_plan_combine(hal_device_get_info(device), &p, &launch);
         status = hal_operator_prepare(device, op, &launch, combine_accesses, ATTENTION_SPANS);
+    }
+    if (status == HAL_OK && p.operands[ATTENTION_SCORES].present) {
+        hal_operator_launch launch;
+        status = hal_attention_plan_scores(hal_device_get_info(device), &p, &launch);
+        status = status == HAL_OK ? hal_operator_prepare(device, op, &launch, accesses, ATTENTION_SPANS) : status;
     }
     return status;
 }

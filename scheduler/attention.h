@@ -5,10 +5,14 @@
 #include "kernel_attention.h"
 #include "operand.h"
 
+/* The scores, in the table of operands only: their kernel has them in o's place. */
+#define ATTENTION_SCORES   ATTENTION_SPANS
+#define ATTENTION_OPERANDS (ATTENTION_SPANS + 1)
+
 /* A checked descriptor: defaults filled in, operands resolved. */
 typedef struct attention_problem {
     hal_attention_desc desc;
-    hal_operand operands[ATTENTION_SPANS];
+    hal_operand operands[ATTENTION_OPERANDS];
     uint64_t tokens; /* of all sequences' queries */
     uint32_t rows;   /* of the longest sequence and one head of keys: q_length * q_heads / kv_heads */
 } attention_problem;
@@ -31,6 +35,9 @@ hal_status hal_attention_plan(const hal_device_info *info, const attention_probl
                               attention_plan *plan);
 /* The kernel that puts splits together. */
 void hal_attention_plan_combine(const hal_device_info *info, const attention_problem *p, hal_operator_launch *launch);
+/* The kernel that gives the scores. */
+hal_status hal_attention_plan_scores(const hal_device_info *info, const attention_problem *p,
+                                     hal_operator_launch *launch);
 uint64_t hal_attention_part_elements(const attention_problem *p, uint32_t splits);
 
 /* hal_attention without some kernels (bits of attention_kernel). */

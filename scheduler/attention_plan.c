@@ -3,7 +3,8 @@
  *   attention          8 neighbours a row, tiles in shared memory: any device
  *   attention_task     one core's task, or one subgroup, a tile: CPU devices
  *   attention_mma      matrix units: FP16 and BF16
- *   attention_combine  puts splits together */
+ *   attention_combine  puts splits together
+ *   attention_scores   the scores themselves: any device, as simple as it can be */
 #include "attention.h"
 
 #include "core.h"
@@ -292,6 +293,32 @@ void hal_attention_plan_combine(const hal_device_info *info, const attention_pro
     hal_operator_launch_start(launch, "attention_combine", constants, names, CONSTANTS, sizeof(hal_attention_args));
     launch->spec.group[0] = threads;
     launch->grid = HAL_GRID3(p->desc.q_heads, p->tokens, 1);
+}
+
+hal_status hal_attention_plan_scores(const hal_device_info *info, const attention_problem *p,
+                                     hal_operator_launch *launch)
+{
+    enum { THREADS = ATTENTION_SCORE_THREADS, PASSES = 3 };
+    const uint64_t keys = hal_groups(p->desc.kv_length, THREADS), turns = PASSES * keys * (p->desc.head_dim / 8 + 2);
+    if (info->max_group_size < THREADS || info->max_group_dim[0] < THREADS) {
+        return hal_fail(HAL_ERROR_LIMIT, "hal_attention: the device allows groups of %u; scores need %u",
+                        info->max_group_size, (unsigned)THREADS);
+    }
+    if (info->max_loop_iterations && turns + 1024 > info->max_loop_iterations) {
+        return hal_fail(HAL_ERROR_LIMIT,
+                        "hal_attention: kv_length is %llu; loops of this device end after %u turns: too few for scores",
+                        (unsigned long long)p->desc.kv_length, info->max_loop_iterations);
+    }
+    uint32_t constants[CONSTANTS];
+    constants_of(p, THREADS, constants);
+    constants[3] = constants[4] = 0; /* all dimensions are arguments */
+    hal_operator_launch_start(launch, "attention_scores", constants, names, CONSTANTS, sizeof(hal_attention_args));
+    launch->spec.group[0] = THREADS;
+    launch->grid = HAL_GRID3(p->rows, p->desc.kv_heads, p->desc.batch);
+    const double work = PASSES * 2.0 * (double)p->desc.kv_length * p->desc.head_dim + 1;
+    const double rate = info->type == HAL_DEVICE_CPU ? 0.05e9 : 1e9, most = info->compute_units * rate / work;
+    launch->most_groups = most > info->compute_units ? (uint64_t)most : info->compute_units;
+    return HAL_OK;
 }
 
 uint64_t hal_attention_part_elements(const attention_problem *p, uint32_t splits)

@@ -31,7 +31,7 @@ static bool read_heads(const case_tensor *t, uint64_t count, heads *h)
 
 /* What the runner knows of an ONNX case on its way. */
 typedef struct onnx_attention {
-    const case_tensor *q, *k, *v, *y, *mask, *past_k, *past_v, *lengths, *present_k, *present_v;
+    const case_tensor *q, *k, *v, *y, *mask, *past_k, *past_v, *lengths, *present_k, *present_v, *scores;
     heads hq, hk, hv, hy;
     uint64_t past;
     hal_attention_desc desc;
@@ -61,7 +61,8 @@ static case_result read_onnx(case_run_state *r, onnx_attention *a)
                           .past_v = input_at(c, 5),
                           .lengths = input_at(c, 6),
                           .present_k = output_at(c, 1),
-                          .present_v = output_at(c, 2)};
+                          .present_v = output_at(c, 2),
+                          .scores = output_at(c, 3)};
     if (!case_count(c, "is_causal", 0, &causal) || !case_count(c, "q_num_heads", 0, &q_heads) ||
         !case_count(c, "kv_num_heads", 0, &kv_heads) || !case_count(c, "qk_matmul_output_mode", 0, &mode) ||
         !case_number(c, "scale", 0, &scale) || !case_number(c, "softcap", 0, &softcap)) {
@@ -74,19 +75,22 @@ static case_result read_onnx(case_run_state *r, onnx_attention *a)
         !a->past_k != !a->past_v) {
         return run_malformed(r, "shapes of Attention do not fit together");
     }
-    if (output_at(c, 3)) {
-        return run_skipped(r, "qk_matmul_output");
+    if (mode > HAL_SCORES_WEIGHTS ||
+        (a->scores && (a->scores->dim_count != 4 || a->scores->offset || a->scores->ld != a->scores->columns))) {
+        return run_malformed(r, "qk_matmul_output or its mode");
     }
     if (a->k->dtype != a->q->dtype || a->v->dtype != a->q->dtype) {
         return run_skipped(r, "attention of mixed dtypes");
     }
     a->past = a->past_k ? a->past_k->dims[a->past_k->dim_count - 2] : 0;
-    a->desc = *HAL_ATTENTION(.batch = a->hq.batch, .q_heads = (uint32_t)a->hq.count, .kv_heads = (uint32_t)a->hk.count,
-                             .head_dim = (uint32_t)a->hq.dim, .value_dim = (uint32_t)a->hv.dim,
-                             .q_length = a->hq.tokens, .kv_length = a->past + a->hk.tokens, .dtype = a->q->dtype,
-                             .dtype_o = a->y->dtype, .scale = (float)scale, .softcap = (float)softcap);
-    if (causal) { /* with keys that were there before, or fewer than there is room for, aligned to the last query */
-        a->desc.causal = a->past_k || a->lengths ? HAL_CAUSAL_BOTTOM_RIGHT : HAL_CAUSAL_TOP_LEFT;
+    a->desc =
+        *HAL_ATTENTION(.batch = a->hq.batch, .q_heads = (uint32_t)a->hq.count, .kv_heads = (uint32_t)a->hk.count,
+                       .head_dim = (uint32_t)a->hq.dim, .value_dim = (uint32_t)a->hv.dim, .q_length = a->hq.tokens,
+                       .kv_length = a->past + a->hk.tokens, .dtype = a->q->dtype, .dtype_o = a->y->dtype,
+                       .scale = (float)scale, .softcap = (float)softcap, .scores_kind = (hal_scores)mode);
+    if (causal) { /* with fewer keys than there is room for, aligned to the last query */
+        a->desc.causal = a->lengths ? HAL_CAUSAL_BOTTOM_RIGHT : HAL_CAUSAL_TOP_LEFT;
+        a->desc.causal_offset = (int64_t)a->past;
     }
     return CASE_PASSED;
 }
@@ -202,6 +206,30 @@ static case_result give_lengths(case_run_state *r, onnx_attention *a)
     return CASE_PASSED;
 }
 
+/* ONNX's qk_matmul_output. Before the mask it has the padding behind nonpad_kv_seqlen, too, which libhal does not read:
+ * then it comes from another call, without the lengths. */
+static case_result run_scores(case_run_state *r, const onnx_attention *a)
+{
+    const case_tensor *t = a->scores;
+    hal_attention_desc d = a->desc;
+    const uint64_t shape[] = {d.batch, d.q_heads, d.q_length, d.kv_length};
+    if (memcmp(t->dims, shape, sizeof shape) != 0 || t->dtype == HAL_DTYPE_DEFAULT) {
+        return run_malformed(r, "shape or dtype of qk_matmul_output");
+    }
+    hal_buffer *scores = run_poisoned(r, t), *o = run_scratch(r, a->y->size);
+    if (!scores || !o) {
+        return CASE_FAILED;
+    }
+    d.o = hal_whole(o);
+    d.scores = hal_whole(scores);
+    d.dtype_scores = t->dtype;
+    if (d.scores_kind < HAL_SCORES_MASKED) {
+        d.kv_lengths = (hal_span){0};
+    }
+    hal_status status = hal_attention(r->d->list, &d);
+    return status == HAL_OK ? run_check(r, t, scores) : run_failed(r, "hal_attention with scores", status);
+}
+
 static case_result run_onnx(case_run_state *r)
 {
     onnx_attention a;
@@ -240,7 +268,10 @@ static case_result run_onnx(case_run_state *r)
     if (outcome == CASE_PASSED && a.past_k && a.present_k) {
         outcome = run_check(r, a.present_k, k);
     }
-    return outcome == CASE_PASSED && a.past_v && a.present_v ? run_check(r, a.present_v, v) : outcome;
+    if (outcome == CASE_PASSED && a.past_v && a.present_v) {
+        outcome = run_check(r, a.present_v, v);
+    }
+    return outcome == CASE_PASSED && a.scores ? run_scores(r, &a) : outcome;
 }
 
 /* A span of int32 of a recipe; none where there is no such input. */

@@ -194,6 +194,10 @@ void attention_create(attention_case *c, fixture *f, uint64_t *seed)
     if (c->mask != CASE_NO_MASK) {
         make_mask(c, f, seed);
     }
+    if (c->scores) {
+        operand_create(&c->seen, f, "scores", c->dtype_scores, c->batch * q_heads(c) * c->q_length, c->kv_length,
+                       FILL_POISON, seed);
+    }
     if (c->splits > 1) {
         OK(hal_buffer_create(f->device,
                              HAL_BUFFER(.size = 64 + q_tokens * q_heads(c) * c->splits * (c->value_dim + 2) * 4),
@@ -216,6 +220,9 @@ void attention_free(attention_case *c)
     }
     if (c->mask != CASE_NO_MASK) {
         operand_free(&c->hides);
+    }
+    if (c->scores) {
+        operand_free(&c->seen);
     }
     hal_buffer *const buffers[] = {c->cu_q_buffer, c->cu_k_buffer, c->lengths_buffer, c->pages_buffer, c->workspace};
     for (size_t i = 0; i < 5; i++) {
@@ -246,7 +253,8 @@ hal_attention_desc attention_desc(const attention_case *c, fixture *f)
                        .value_dim = c->value_dim, .q_length = c->q_length, .kv_length = c->kv_length, .dtype = c->dtype,
                        .dtype_o = c->dtype_o, .q = operand_span(&c->q), .k = operand_span(&c->k),
                        .v = operand_span(&c->v), .o = operand_span(&c->o), .scale = c->scale, .causal = c->causal,
-                       .softcap = c->softcap, .mode = c->mode, .splits = c->splits > 1 ? c->splits : 0);
+                       .causal_offset = c->causal_offset, .softcap = c->softcap, .mode = c->mode,
+                       .splits = c->splits > 1 ? c->splits : 0);
     strides(c, &c->q, c->q_length, q_heads(c), &d.q_batch, &d.q_token, &d.q_head);
     strides(c, &c->k, length, c->kv_heads, &d.k_batch, &d.k_token, &d.k_head);
     strides(c, &c->v, length, c->kv_heads, &d.v_batch, &d.v_token, &d.v_head);
@@ -277,6 +285,14 @@ hal_attention_desc attention_desc(const attention_case *c, fixture *f)
     if (c->lse) {
         d.lse = operand_span(&c->sums);
     }
+    if (c->scores) {
+        d.scores = operand_span(&c->seen);
+        d.scores_kind = c->scores_kind;
+        d.dtype_scores = c->dtype_scores;
+        d.scores_row = c->seen.host.ld;
+        d.scores_head = c->q_length * d.scores_row;
+        d.scores_batch = q_heads(c) * d.scores_head;
+    }
     if (c->splits > 1) {
         d.workspace = hal_at(c->workspace, 4);
     }
@@ -297,8 +313,8 @@ static hal_status tell(hal_cmdlist *list, void *user)
 void attention_run(attention_case *c, fixture *f)
 {
     call k = {c, attention_desc(c, f)};
-    operand *const outputs[] = {&c->o, &c->sums};
-    operands_run(f, tell, &k, outputs, 2);
+    operand *const outputs[] = {&c->o, &c->sums, &c->seen};
+    operands_run(f, tell, &k, outputs, c->scores ? 3 : 2);
 }
 
 void attention_one_query(attention_case *c, fixture *f, uint64_t sequence, uint64_t query)
@@ -312,29 +328,40 @@ void attention_one_query(attention_case *c, fixture *f, uint64_t sequence, uint6
     d->k.offset += sequence * d->k_batch * hal_dtype_size(c->dtype);
     d->v.offset += sequence * d->v_batch * hal_dtype_size(c->dtype);
     d->q.size = d->k.size = d->v.size = d->o.size = HAL_REST;
-    d->lse = (hal_span){0};
+    d->lse = d->scores = (hal_span){0};
     operand *const outputs[] = {&c->o};
     operands_run(f, tell, &k, outputs, 1);
 }
 
-/* One score, -inf where it is hidden, and how far FP32 may be from it. */
-static double score_of(const attention_case *c, uint64_t s, uint64_t query, uint32_t head, uint64_t key, double *error)
+static bool hidden_by_causal(const attention_case *c, uint64_t s, uint64_t query, uint64_t key)
 {
     const int64_t diagonal =
-        c->causal == HAL_CAUSAL_BOTTOM_RIGHT ? (int64_t)keys_of(c, s) - (int64_t)queries_of(c, s) : 0;
-    *error = 0;
-    if (c->causal != HAL_CAUSAL_NONE && (int64_t)key > (int64_t)query + diagonal) {
-        return -INFINITY;
+        c->causal == HAL_CAUSAL_BOTTOM_RIGHT ? (int64_t)keys_of(c, s) - (int64_t)queries_of(c, s) : c->causal_offset;
+    return c->causal != HAL_CAUSAL_NONE && (int64_t)key > (int64_t)query + diagonal;
+}
+
+/* What the mask adds. */
+static double mask_of(const attention_case *c, uint64_t s, uint64_t query, uint32_t head, uint64_t key)
+{
+    if (c->mask == CASE_NO_MASK) {
+        return 0;
     }
-    double added = 0;
-    if (c->mask != CASE_NO_MASK) {
-        const uint64_t row = (s * q_heads(c) + head) * c->q_length + query;
-        added = c->mask == CASE_ADD ? matrix_get(&c->hides.host, 0, row, key)
-                : c->hides.host.data[c->hides.host.offset + row * c->hides.host.ld + key] ? 0
-                                                                                          : -INFINITY;
-        if (isinf(added)) {
-            return added;
-        }
+    const uint64_t row = (s * q_heads(c) + head) * c->q_length + query;
+    return c->mask == CASE_ADD ? matrix_get(&c->hides.host, 0, row, key)
+           : c->hides.host.data[c->hides.host.offset + row * c->hides.host.ld + key] ? 0
+                                                                                     : -INFINITY;
+}
+
+/* One score up to a stage before the weights, -inf where it is hidden, and how far FP32 may be from it. */
+static double score_of(const attention_case *c, hal_scores stage, uint64_t s, uint64_t query, uint32_t head,
+                       uint64_t key, double *error)
+{
+    *error = 0;
+    const double added = stage < HAL_SCORES_MASKED            ? 0
+                         : hidden_by_causal(c, s, query, key) ? -INFINITY
+                                                              : mask_of(c, s, query, head, key);
+    if (isinf(added)) {
+        return added;
     }
     const uint64_t q_row = attention_query_row(c, s, query, head);
     const uint64_t k_row = attention_key_row(c, s, key, head / c->ratio);
@@ -348,7 +375,7 @@ static double score_of(const attention_case *c, uint64_t s, uint64_t query, uint
     sum *= scale;
     /* Rounding errors of a sum mostly cancel: a random walk of half units, three times over. */
     *error = size * scale * 0x1p-24 * (3 * sqrt(c->head_dim) + 3);
-    if (c->softcap > 0) {
+    if (c->softcap > 0 && stage >= HAL_SCORES_CAPPED) {
         sum = (double)c->softcap * tanh(sum / (double)c->softcap);
         *error += fabs(sum) * 0x1p-24 * 4;
     }
@@ -362,7 +389,7 @@ static void expect_row(attention_case *c, uint64_t s, uint64_t query, uint32_t h
     double greatest = -INFINITY, sum = 0, error = 0, *want = c->want + row * c->value_dim, size = 0;
     for (uint64_t key = 0; key < keys; key++) {
         double e;
-        scores[key] = score_of(c, s, query, head, key, &e);
+        scores[key] = score_of(c, HAL_SCORES_MASKED, s, query, head, key, &e);
         greatest = fmax(greatest, scores[key]);
         error = fmax(error, e);
     }
@@ -404,6 +431,26 @@ static double expect_lse(void *user, uint64_t row, uint64_t column, double *erro
     return c->want_lse[row * q_heads(c) + column];
 }
 
+static double expect_score(void *user, uint64_t row, uint64_t key, double *error)
+{
+    const attention_case *c = user;
+    const uint64_t query = row % c->q_length, s = row / c->q_length / q_heads(c);
+    const uint32_t head = (uint32_t)(row / c->q_length % q_heads(c));
+    const bool weights = c->scores_kind == HAL_SCORES_WEIGHTS;
+    *error = 0;
+    if (key >= keys_of(c, s)) {
+        return weights ? 0 : -INFINITY;
+    }
+    const double score = score_of(c, weights ? HAL_SCORES_MASKED : c->scores_kind, s, query, head, key, error);
+    if (!weights || score == -INFINITY) {
+        return weights ? 0 : score;
+    }
+    const uint64_t at = lse_row(c, s, query) * q_heads(c) + head;
+    const double weight = exp(score - c->want_lse[at]);
+    *error = weight * (*error + c->lse_error[at] + 0x1p-22) + 0x1p-126;
+    return weight;
+}
+
 void attention_check(attention_case *c)
 {
     double *scores = malloc((c->kv_length + 1) * sizeof *scores);
@@ -417,6 +464,9 @@ void attention_check(attention_case *c)
     }
     free(scores);
     operand_check(&c->o, expect_o, c, false);
+    if (c->scores) {
+        operand_check(&c->seen, expect_score, c, false);
+    }
     if (c->lse) {
         operand_check(&c->sums, expect_lse, c, false);
     } else {

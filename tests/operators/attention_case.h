@@ -15,6 +15,7 @@ typedef struct attention_case {
     case_kind kind;
     const uint32_t *q_lengths, *kv_lengths; /* of the sequences; NULL: drawn, where the kind has some */
     hal_causal causal;
+    int64_t causal_offset;
     case_mask mask;
     uint32_t hidden_column, hidden_row; /* of the mask: hidden whole; 0: none */
     float softcap, scale;
@@ -22,10 +23,13 @@ typedef struct attention_case {
     bool heads_first, lse; /* layout [batch][head][token][dim] */
     bool aligned;          /* rows start at multiples of 16 bytes, and have whole ones */
     hal_mode mode;
+    bool scores; /* wanted, too */
+    hal_scores scores_kind;
+    hal_dtype dtype_scores;
     uint32_t without; /* 1: with the kernel for any device only */
 
     bool matrix_units;
-    operand q, k, v, o, sums, hides;
+    operand q, k, v, o, sums, hides, seen;
     int32_t *cu_q, *cu_k, *lengths, *pages;
     uint64_t page_count, page_columns;
     hal_buffer *cu_q_buffer, *cu_k_buffer, *lengths_buffer, *pages_buffer, *workspace;

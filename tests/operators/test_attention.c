@@ -35,6 +35,9 @@ static attention_case draw(uint32_t round, uint64_t *seed)
                         .heads_first = round / 4 % 2 == 1,
                         .lse = round % 3 != 0,
                         .mode = (hal_mode)(round % 11 % 3)};
+    if (c.causal == HAL_CAUSAL_TOP_LEFT) {
+        c.causal_offset = (int64_t)random_below(seed, 41) - 20;
+    }
     if (c.kind == CASE_PACKED) {
         c.mask = CASE_NO_MASK;
         c.heads_first = false;
@@ -104,6 +107,42 @@ static void test_sizes_around_blocks(void **state)
             attention_check(&c);
             attention_free(&c);
         }
+    }
+}
+
+/* Every stage of the scores, with everything that comes before it. */
+static void test_scores(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = 18;
+    for (uint32_t round = 0; round < 24; round++) {
+        attention_case c = {.batch = 2,
+                            .kv_heads = 2,
+                            .ratio = 1 + round % 3,
+                            .head_dim = dims[round % 5],
+                            .value_dim = 8,
+                            .q_length = 1 + random_below(&seed, 20),
+                            .kv_length = small_size(&seed),
+                            .dtype = (hal_dtype)(HAL_F32 + round % 3),
+                            .dtype_o = HAL_F32,
+                            .kind = round % 3 == 0   ? CASE_PLAIN
+                                    : round % 3 == 1 ? CASE_LENGTHS
+                                                     : CASE_PAGED,
+                            .causal = (hal_causal)(round / 2 % 3),
+                            .causal_offset = round % 2 ? 30 : -3,
+                            .mask = (case_mask)(round / 3 % 3),
+                            .softcap = round % 4 > 1 ? 2.0f : 0.0f,
+                            .page_size = 5,
+                            .splits = 1,
+                            .lse = true,
+                            .mode = (hal_mode)(round / 5 % 3),
+                            .scores = true,
+                            .scores_kind = (hal_scores)(round % 4),
+                            .dtype_scores = (hal_dtype)(HAL_F32 + round / 4 % 3)};
+        attention_create(&c, f, &seed);
+        attention_run(&c, f);
+        attention_check(&c);
+        attention_free(&c);
     }
 }
 
@@ -309,6 +348,10 @@ static void test_rules(void **state)
     REFUSE(HAL_ERROR_OVERLAP, o, good.q);
     REFUSE(HAL_ERROR_OVERLAP, lse, good.o);
     REFUSE(HAL_ERROR_OVERLAP, o_token, 7);
+    REFUSE(HAL_ERROR_INVALID_ARGUMENT, scores_kind, (hal_scores)4);
+    REFUSE(HAL_ERROR_INVALID_ARGUMENT, dtype_scores, HAL_F8E4M3);
+    REFUSE(HAL_ERROR_OVERLAP, scores, good.o);
+    REFUSE(HAL_ERROR_LIMIT, q_length, INT32_MAX - 4);
     REFUSE(HAL_ERROR_LIMIT, batch, UINT64_C(1) << 31);
     hal_attention_desc split = good;
     split.splits = 2;
@@ -326,9 +369,10 @@ static void test_rules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),       cmocka_unit_test(test_sizes_around_blocks),
-                                       cmocka_unit_test(test_zero_lengths), cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_hidden),       cmocka_unit_test(test_batch_invariant),
-                                       cmocka_unit_test(test_rules)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),          cmocka_unit_test(test_sizes_around_blocks),
+        cmocka_unit_test(test_scores),          cmocka_unit_test(test_zero_lengths),
+        cmocka_unit_test(test_extremes),        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_batch_invariant), cmocka_unit_test(test_rules)};
     return ROWS_MAIN("attention", tests);
 }

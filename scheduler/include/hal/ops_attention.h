@@ -11,8 +11,16 @@ extern "C" {
 typedef enum hal_causal {
     HAL_CAUSAL_NONE = 0,
     HAL_CAUSAL_BOTTOM_RIGHT = 1, /* query i of q_len sees keys j <= i + kv_len - q_len */
-    HAL_CAUSAL_TOP_LEFT = 2      /* query i sees keys j <= i */
+    HAL_CAUSAL_TOP_LEFT = 2      /* query i sees keys j <= i + causal_offset */
 } hal_causal;
+
+/* A stage of the scores, in the order of ONNX's qk_matmul_output_mode. */
+typedef enum hal_scores {
+    HAL_SCORES_SCALED = 0, /* scale Q K^T */
+    HAL_SCORES_CAPPED = 1, /* after softcap */
+    HAL_SCORES_MASKED = 2, /* after mask and causal: -inf where a key is hidden */
+    HAL_SCORES_WEIGHTS = 3 /* after softmax; 0 where a key is hidden */
+} hal_scores;
 
 /* O = softmax(scale Q K^T + mask) V for each sequence and head, without the scores in memory (Dao et al.,
  * "FlashAttention", 2022; Milakov and Gimelshein, 2018). Scores, sums and the weighted sum are FP32.
@@ -30,6 +38,9 @@ typedef enum hal_causal {
  * - page_size > 0: keys and values are in pages. Token t of sequence s lies in page
  *   page_table[s * page_columns + t / page_size]; k_batch and v_batch are the strides from page to page; kv_lengths
  * must be given, and cu_k must not.
+ *
+ * `scores` is for looking into a model: a slow pass of its own, beside the one that gives O. A key behind a sequence's
+ * last has -inf there (weights: 0).
  *
  * Device-side lengths are trusted to be consistent with the memory given; kv_length beyond page_columns * page_size is
  * HAL_ERROR_OUT_OF_RANGE, and a kv_lengths entry beyond kv_length is cut to it. Only HAL_MODE_FAST splits keys. Matrix
@@ -52,8 +63,9 @@ typedef struct hal_attention_desc {
     uint64_t page_columns;
     float scale; /* 0: 1 / sqrt(head_dim) */
     hal_causal causal;
-    float softcap; /* 0: none */
-    hal_span mask; /* [batch][q_heads][q_length][kv_length], with strides; not together with cu_q */
+    int64_t causal_offset; /* HAL_CAUSAL_TOP_LEFT: keys that were there before the first query */
+    float softcap;         /* 0: none */
+    hal_span mask;         /* [batch][q_heads][q_length][kv_length], with strides; not together with cu_q */
     hal_mask_kind mask_kind;
     hal_dtype dtype_mask;                     /* HAL_MASK_ADD: default HAL_F32 */
     uint64_t mask_batch, mask_head, mask_row; /* elements; batch, head 0: shared by all; row 0: kv_length */
@@ -61,6 +73,10 @@ typedef struct hal_attention_desc {
     hal_mode mode;
     uint32_t splits;    /* parts that the keys of a sequence are split into; 0: chosen. Only with HAL_MODE_FAST */
     hal_span workspace; /* hal_attention_workspace bytes allow splits; none: no splits */
+    hal_span scores;    /* [batch][q_heads][q_length][kv_length]; none: not wanted; not together with cu_q */
+    hal_scores scores_kind;
+    hal_dtype dtype_scores;                         /* default: dtype */
+    uint64_t scores_batch, scores_head, scores_row; /* elements; 0: packed */
 } hal_attention_desc;
 #define HAL_ATTENTION(...) (&(hal_attention_desc){.struct_size = sizeof(hal_attention_desc), __VA_ARGS__})
 
