@@ -29,16 +29,18 @@ typedef struct hal_affine {
 } hal_affine;
 
 typedef struct hal_space_access {
-    int role;   /* hal_role; below 0: a temporary of the operator, -1, -2, ..., which needs no memory */
-    bool write; /* with reduction dimensions that do not index it: it is reduced into */
-    uint32_t rank;
+    int role;      /* hal_role; below 0: a temporary of the operator, -1, -2, ..., which needs no memory */
+    bool write;    /* where dimensions of the statement do not index it, it is reduced into over them */
+    uint32_t rank; /* 2: the tensor as a matrix; 1: its elements counted through */
     hal_affine index[HAL_SPACE_RANK];
 } hal_space_access;
 
 typedef struct hal_statement {
     uint32_t dims, accesses;
     uint8_t dim[HAL_SPACE_DIMS]; /* which dimensions of the space it has */
-    double flops;                /* at a point */
+    double flops;                /* at a point: one for each operand more than the first, for a sum, and for a function
+                                    (exp, an activation) */
+    const char *what;            /* is reduced into: "the scale"; NULL: nothing is */
     hal_space_access access[HAL_SPACE_ACCESSES];
 } hal_statement;
 
@@ -48,24 +50,37 @@ typedef struct hal_space {
     hal_statement statement[HAL_SPACE_STATEMENTS];
 } hal_space;
 
-/* The space of a step with so many rows. */
+/* The space of a step with so many rows. Dimensions are in the order of the table: GEMM's are i (rows), j (columns of
+ * the result) and k. */
 void hal_space_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_space *space);
 
+/* Whether a dimension is in an index of the access; whether the statement reduces over it. */
+bool hal_space_indexed(const hal_space_access *access, uint32_t dim);
+bool hal_space_reduces(const hal_statement *statement, uint32_t dim);
+/* Points of a dimension that a tile has: tile[dim], the whole dimension where that is 0 or more. tile may be NULL. */
+uint64_t hal_space_tile(const hal_space *space, const uint64_t *tile, uint32_t dim);
+/* Values that an index takes in a tile, as exactly as hal_space_footprint. */
+uint64_t hal_space_values(const hal_space *space, const hal_affine *index, const uint64_t *tile);
+
 double hal_space_flops(const hal_space *space);
-/* Elements of an access that a tile of `tile[d]` points of each dimension touches (extents beyond the space are cut).
- */
+/* Elements of an access that a tile of `tile[d]` points of each dimension touches; 0, and what is beyond the extent:
+ * the whole dimension. Exact where no dimension is in two indices and the dimensions of an index nest (rows of a block)
+ * or overlap without a gap (a sliding window); else an upper bound. */
 uint64_t hal_space_footprint(const hal_space *space, const hal_space_access *access,
                              const uint64_t tile[HAL_SPACE_DIMS]);
-/* Bytes that a step moves if each operand is read or written once. */
+/* Bytes that a step moves if each tensor is read or written once, as far as it is touched: of a table, the rows that
+ * are looked up. */
 uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows);
-/* Bytes that it moves if computed in such tiles, each loading what it touches: GEMM's 2MK ceil(N/n) + 2KN ceil(M/m) +
- * 2MN. */
+/* Bytes that it moves if its result is computed in such tiles, each loading what it touches once and looping over the
+ * reductions: GEMM's 2MK ceil(N/n) + 2KN ceil(M/m) + 2MN; attention's K and V once a tile of queries. An operand of two
+ * statements (RMSNorm's x) is loaded by each, unless the tile holds all of it that they share. */
 uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
                                const uint64_t tile[HAL_SPACE_DIMS]);
 
-/* Whether `consumer` may compute an element where `producer` has a tile of the tensor that joins them at hand, without
- * that tensor in memory. Illegal: `reason` says in words why ("the sum over k is not complete inside its loop", "the
- * scale needs the whole row: a tile has 128 of 12288 columns"). tile: of the producer; 0 in it: the whole dimension. */
+/* Whether `consumer` may do its work where `producer` has a tile of the tensors that join them at hand, without these
+ * in memory. It is a matter of dependences only, not of gain. Illegal: `reason` says in words why ("the sum over k is
+ * not complete inside its loop: a tile has 32 of 4096", "the scale needs the whole row: a tile has 128 of 12288
+ * columns"). tile: of the producer; 0 in it: the whole dimension; NULL: all whole. */
 bool hal_space_may_fuse(const hal_program *program, const hal_step *producer, const hal_step *consumer, uint64_t rows,
                         const uint64_t tile[HAL_SPACE_DIMS], char *reason, size_t reason_size);
 

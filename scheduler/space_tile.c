@@ -1,0 +1,218 @@
+/* space_tile.c - what tiles of a space touch, and what that costs in bytes. */
+#include "space.h"
+
+uint64_t hal_space_tile(const hal_space *space, const uint64_t *tile, uint32_t dim)
+{
+    const uint64_t extent = space->dim[dim].extent, points = tile ? tile[dim] : 0;
+    return points == 0 || points > extent ? extent : points;
+}
+
+/* A dimension of an index: values 0, times, 2 times, ... (points - 1) times. */
+typedef struct stride {
+    uint64_t times, points;
+} stride;
+
+/* Ascending. Dimensions of one point add nothing. */
+static uint32_t strides_of(const hal_affine *index, const uint64_t points[HAL_SPACE_DIMS],
+                           stride strides[HAL_SPACE_DIMS])
+{
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < HAL_SPACE_DIMS; d++) {
+        const uint64_t times = (uint64_t)(index->times[d] < 0 ? -index->times[d] : index->times[d]);
+        if (times == 0 || points[d] == 1) {
+            continue;
+        }
+        uint32_t at = count++;
+        for (; at > 0 && strides[at - 1].times > times; at--) {
+            strides[at] = strides[at - 1];
+        }
+        strides[at] = (stride){times, points[d]};
+    }
+    return count;
+}
+
+/* Different sums of a point of each. `run` values follow each other without a gap as long as each stride lands within
+ * what there is; from the first gap on every point is a copy of all before, and copies may meet. */
+static uint64_t values_of(const hal_affine *index, const uint64_t points[HAL_SPACE_DIMS])
+{
+    stride strides[HAL_SPACE_DIMS];
+    const uint32_t count = strides_of(index, points, strides);
+    uint64_t values = 1, span = 0;
+    bool dense = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const stride *s = &strides[i];
+        if (s->points == 0) {
+            return 0;
+        }
+        const uint64_t step = s->times / strides[0].times;
+        dense = dense && s->times % strides[0].times == 0 && step <= values;
+        values = dense ? values + step * (s->points - 1) : values * s->points;
+        span += s->times * (s->points - 1);
+    }
+    return values <= span ? values : span + 1;
+}
+
+static uint64_t elements_of(const hal_space_access *access, const uint64_t points[HAL_SPACE_DIMS])
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < access->rank; i++) {
+        elements *= values_of(&access->index[i], points);
+    }
+    return elements;
+}
+
+static void points_of(const hal_space *space, const uint64_t *tile, uint64_t points[HAL_SPACE_DIMS])
+{
+    for (uint32_t d = 0; d < HAL_SPACE_DIMS; d++) {
+        points[d] = d < space->dims ? hal_space_tile(space, tile, d) : 1;
+    }
+}
+
+uint64_t hal_space_values(const hal_space *space, const hal_affine *index, const uint64_t *tile)
+{
+    uint64_t points[HAL_SPACE_DIMS];
+    points_of(space, tile, points);
+    return values_of(index, points);
+}
+
+uint64_t hal_space_footprint(const hal_space *space, const hal_space_access *access,
+                             const uint64_t tile[HAL_SPACE_DIMS])
+{
+    uint64_t points[HAL_SPACE_DIMS];
+    points_of(space, tile, points);
+    return elements_of(access, points);
+}
+
+static uint32_t tensor_of(const hal_step *step, const hal_space_access *access)
+{
+    return access->role < 0 ? 0 : step->tensors[access->role];
+}
+
+uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows)
+{
+    hal_space space;
+    uint64_t bytes = 0;
+    hal_space_of(program, step, rows, &space);
+    for (uint32_t role = 0; role < HAL_ROLES; role++) {
+        const uint32_t id = step->tensors[role];
+        uint64_t touched = 0;
+        bool counted = id == 0;
+        for (uint32_t before = 0; before < role; before++) {
+            counted = counted || step->tensors[before] == id;
+        }
+        for (uint32_t s = 0; !counted && s < space.statements; s++) {
+            for (uint32_t a = 0; a < space.statement[s].accesses; a++) {
+                const hal_space_access *access = &space.statement[s].access[a];
+                touched += tensor_of(step, access) == id ? hal_space_footprint(&space, access, NULL) : 0;
+            }
+        }
+        if (!counted) {
+            const uint64_t all = hal_tensor_bytes(&program->tensors[id], rows);
+            const uint64_t some = touched * program->tensors[id].element_size;
+            bytes += some < all ? some : all;
+        }
+    }
+    return bytes;
+}
+
+/* Elements that all tiles load or store through an access. Tiles at the edge are smaller: each dimension that indexes
+ * the access is cut into whole tiles and a rest, and every mixture of the two is counted. A tile loops over what the
+ * statement reduces, and an operand that this does not index is loaded once; other dimensions load it again. */
+static uint64_t tiled_elements(const hal_space *space, const hal_statement *statement, const hal_space_access *access,
+                               const uint64_t *tile)
+{
+    uint64_t again = 1;
+    uint32_t cut[HAL_SPACE_DIMS], cuts = 0;
+    for (uint32_t i = 0; i < statement->dims; i++) {
+        const uint32_t d = statement->dim[i];
+        const uint64_t extent = space->dim[d].extent, points = hal_space_tile(space, tile, d);
+        if (extent == 0) {
+            return 0;
+        }
+        if (hal_space_indexed(access, d)) {
+            cut[cuts++] = d;
+        } else if (space->dim[d].kind == HAL_DIM_PARALLEL) {
+            again *= (extent + points - 1) / points;
+        }
+    }
+    uint64_t elements = 0;
+    for (uint32_t mixture = 0; mixture < 1u << cuts; mixture++) {
+        uint64_t points[HAL_SPACE_DIMS] = {1, 1, 1, 1, 1, 1}, tiles = 1;
+        for (uint32_t i = 0; i < cuts; i++) {
+            const uint64_t extent = space->dim[cut[i]].extent, whole = hal_space_tile(space, tile, cut[i]);
+            const bool rest = mixture >> i & 1;
+            points[cut[i]] = rest ? extent % whole : whole;
+            tiles *= rest ? extent % whole != 0 : extent / whole;
+        }
+        elements += tiles ? tiles * elements_of(access, points) : 0;
+    }
+    return again * elements;
+}
+
+static bool same_index(const hal_space_access *x, const hal_space_access *y)
+{
+    bool same = x->rank == y->rank;
+    for (uint32_t i = 0; same && i < x->rank; i++) {
+        same = x->index[i].plus == y->index[i].plus;
+        for (uint32_t d = 0; same && d < HAL_SPACE_DIMS; d++) {
+            same = x->index[i].times[d] == y->index[i].times[d];
+        }
+    }
+    return same;
+}
+
+static bool reductions_whole(const hal_space *space, const hal_statement *statement, const uint64_t *tile)
+{
+    for (uint32_t i = 0; i < statement->dims; i++) {
+        const uint32_t d = statement->dim[i];
+        if (hal_space_reduces(statement, d) && hal_space_tile(space, tile, d) < space->dim[d].extent) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether what access `a` of statement `s` loads was loaded before and is still there, or is the step's own result. */
+static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, uint32_t a, const uint64_t *tile)
+{
+    const hal_space_access *access = &space->statement[s].access[a];
+    const uint32_t tensor = tensor_of(step, access);
+    if (hal_role_written((uint32_t)access->role) && !access->write) {
+        return true;
+    }
+    for (uint32_t before = 0; before <= s; before++) {
+        const hal_statement *statement = &space->statement[before];
+        const uint32_t end = before < s ? statement->accesses : a;
+        for (uint32_t b = 0; b < end; b++) {
+            const hal_space_access *other = &statement->access[b];
+            if (tensor_of(step, other) != tensor) {
+                continue;
+            }
+            if (before == s ? same_index(other, access)
+                            : reductions_whole(space, statement, tile) &&
+                                  hal_space_footprint(space, other, tile) == hal_space_footprint(space, access, tile)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
+                               const uint64_t tile[HAL_SPACE_DIMS])
+{
+    hal_space space;
+    uint64_t bytes = 0;
+    hal_space_of(program, step, rows, &space);
+    for (uint32_t s = 0; s < space.statements; s++) {
+        const hal_statement *statement = &space.statement[s];
+        for (uint32_t a = 0; a < statement->accesses; a++) {
+            const uint32_t tensor = tensor_of(step, &statement->access[a]);
+            if (tensor && !at_hand(&space, step, s, a, tile)) {
+                bytes += tiled_elements(&space, statement, &statement->access[a], tile) *
+                         program->tensors[tensor].element_size;
+            }
+        }
+    }
+    return bytes;
+}
