@@ -44,7 +44,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void attention(SPANS
     const operands at = OPERANDS;
     const sequence s = locate(&at);
     const uint row = get_local_id(0) / LANES, lane = get_local_id(0) % LANES;
-    const uint first_row = (get_group_id(0) + args.group_base[0]) * ROWS, r = first_row + row;
+    const uint first_row = s.tile * ROWS, r = first_row + row;
     const uint block_end = last_block(&at, &s, min((uint)(first_row + ROWS), s.rows));
     const strides key_strides = strides_of_keys(&at, &s), value_strides = strides_of_values(&at, &s);
     float o[COLUMNS];

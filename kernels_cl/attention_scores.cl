@@ -25,7 +25,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void attention_score
     const operands at = OPERANDS;
     const sequence s = locate(&at);
     const strides key_strides = strides_of_keys(&at, &s);
-    const uint lane = get_local_id(0), r = get_group_id(0) + args.group_base[0];
+    const uint lane = get_local_id(0), r = s.tile;
     const bool weights = args.scores == ATTENTION_WEIGHTS;
     const uint weighed = weights ? s.keys : 0;
 

@@ -218,7 +218,7 @@ __attribute__((reqd_work_group_size(1, 1, 1))) kernel void attention_task(SPANS,
     local float weights[ROWS * KEYS], o[ROWS * VALUE_ROOM], sums[ROWS * 8], greatest[ROWS];
     const operands at = OPERANDS;
     const sequence s = locate(&at);
-    const uint first_row = (get_group_id(0) + args.group_base[0]) * ROWS, row_end = min(first_row + ROWS, s.rows);
+    const uint first_row = s.tile * ROWS, row_end = min(first_row + ROWS, s.rows);
     if (first_row >= s.rows)
         return;
     const uint rows = (row_end - first_row + GROUP - 1) / GROUP * GROUP, block_end = last_block(&at, &s, row_end);

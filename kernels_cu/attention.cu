@@ -10,6 +10,7 @@
 #define THREADS     128u /* at most */
 #define CHUNK       32u
 #define PITCH       (CHUNK + 1)
+#define WEIGHTS     (KEYS + LANES) /* of a row: neighbouring rows lie in different banks */
 #define ROWS        (THREADS / LANES)
 #define COLUMNS     (256u / LANES)
 #define OWN_KEYS    (KEYS / LANES)
@@ -25,7 +26,7 @@ __device__ __forceinline__ void load_queries(const operands &at, const sequence 
         float x = 0.0f;
         if (r < s.rows && d < at.args.head_dim)
             x = flush_if(at.strict(), load_element(at.q, ROW_DTYPE(at.args.flags, 0), query_at(at, s, r) + d));
-        tile_q[e] = x;
+        tile_q[e / CHUNK * PITCH + e % CHUNK] = x;
     }
 }
 
@@ -44,12 +45,12 @@ __device__ __forceinline__ void load_keys(const operands &at, const sequence &s,
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __grid_constant__ hal_attention_args args)
 {
-    __shared__ float tile_q[ROWS * CHUNK], tile_kv[KEYS * PITCH], weights[ROWS * KEYS];
+    __shared__ float tile_q[ROWS * PITCH], tile_kv[KEYS * PITCH], weights[ROWS * WEIGHTS];
     const operands at = OPERANDS;
     const sequence s = locate(at);
     const bool strict = at.strict();
     const uint32_t rows = blockDim.x / LANES, row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const uint32_t first_row = (blockIdx.x + args.group_base[0]) * rows, r = first_row + row;
+    const uint32_t first_row = s.tile * rows, r = first_row + row;
     const uint32_t block_end = last_block(at, s, min(first_row + rows, s.rows));
     const strides key_strides = strides_of_keys(at, s), value_strides = strides_of_values(at, s);
     float o[COLUMNS];
@@ -71,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __g
             __syncthreads();
 #pragma unroll 4
             for (uint32_t d = 0; d < CHUNK; d++) {
-                const float x = tile_q[row * CHUNK + d];
+                const float x = tile_q[row * PITCH + d];
 #pragma unroll
                 for (uint32_t i = 0; i < OWN_KEYS; i++)
                     score[i] = add_product(strict, score[i], x, tile_kv[(lane + LANES * i) * PITCH + d]);
@@ -80,12 +81,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __g
 #pragma unroll
         for (uint32_t i = 0; i < OWN_KEYS; i++) {
             score[i] = finish_score(at, s, r, key0 + lane + LANES * i, score[i]);
-            weights[row * KEYS + lane + LANES * i] = score[i];
+            weights[row * WEIGHTS + lane + LANES * i] = score[i];
         }
         __syncthreads();
         float most = greatest;
         for (uint32_t j = 0; j < KEYS; j++)
-            most = greater(most, weights[row * KEYS + j]);
+            most = greater(most, weights[row * WEIGHTS + j]);
         __syncthreads();
         const float shift = most == -HM_INFINITY ? 0.0f : most, shrink = weight_of(greatest, shift);
         greatest = most;
@@ -93,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __g
 #pragma unroll
         for (uint32_t i = 0; i < OWN_KEYS; i++) {
             const float w = weight_of(score[i], shift);
-            weights[row * KEYS + lane + LANES * i] = w;
+            weights[row * WEIGHTS + lane + LANES * i] = w;
             sum = add(strict, sum, w);
         }
 #pragma unroll
@@ -107,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __g
             load_keys(at, s, at.v, value_strides, args.value_dim, key0, c * LANES, tile_kv);
             __syncthreads();
             for (uint32_t j = 0; j < KEYS; j++) {
-                const float w = weights[row * KEYS + j];
+                const float w = weights[row * WEIGHTS + j];
                 if (w != 0.0f) { /* so that NaN and infinity in a hidden value stay hidden */
 #pragma unroll
                     for (uint32_t i = 0; i < OWN_COLUMNS; i++)
@@ -118,12 +119,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __g
     }
 
     __syncthreads();
-    weights[row * KEYS + lane] = sum;
+    weights[row * WEIGHTS + lane] = sum;
     __syncthreads();
     float lanes[LANES];
 #pragma unroll
     for (uint32_t i = 0; i < LANES; i++)
-        lanes[i] = weights[row * KEYS + i];
+        lanes[i] = weights[row * WEIGHTS + i];
 #pragma unroll
     for (uint32_t stride = LANES / 2; stride > 0; stride /= 2)
 #pragma unroll

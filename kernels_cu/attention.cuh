@@ -32,7 +32,7 @@ struct operands {
 
 /* One sequence and one of its heads of keys, as a group sees it. */
 struct sequence {
-    uint32_t number, split, rows, keys, first_block, end_block;
+    uint32_t number, tile, split, rows, keys, first_block, end_block;
     int diagonal; /* query i sees keys j <= i + diagonal */
     uint32_t ratio, head0;
     uint64_t first_token; /* in o and lse, where tokens are counted through */
@@ -49,7 +49,14 @@ __device__ __forceinline__ sequence locate(const operands &at)
     const uint32_t options = at.options(), z = blockIdx.z + args.group_base[2];
     const uint32_t kv_head = blockIdx.y + args.group_base[1];
     s.number = z / args.splits;
+    s.tile = blockIdx.x + args.group_base[0];
     s.split = z % args.splits;
+    if (options & ATTENTION_HAS_LIST) {
+        const uint32_t *item = (const uint32_t *)at.mask + 4 * (uint64_t)s.tile;
+        s.number = item[0];
+        s.tile = item[1];
+        s.split = item[2];
+    }
     s.ratio = args.q_heads / args.kv_heads;
     s.head0 = kv_head * s.ratio;
     uint32_t queries = args.q_length, tokens = args.kv_length;

@@ -101,7 +101,7 @@ template <class TYPE, int DIM> __device__ __forceinline__ void attention_mma(con
     const hal_attention_args &args = at.args;
     const sequence s = locate(at);
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const uint32_t first_row = (blockIdx.x + args.group_base[0]) * ROWS;
+    const uint32_t first_row = s.tile * ROWS;
     const uint32_t block_end = first_row < s.rows ? last_block(at, s, min(first_row + ROWS, s.rows)) : 0;
     const strides key_strides = strides_of_keys(at, s), value_strides = strides_of_values(at, s);
     const uint32_t rows[2] = {first_row + warp * 16 + lane / 4, first_row + warp * 16 + lane / 4 + 8};

@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const sequence s = locate(at);
     const bool strict = at.strict(), weights = args.scores == ATTENTION_WEIGHTS;
     const strides key_strides = strides_of_keys(at, s);
-    const uint32_t lane = threadIdx.x, r = blockIdx.x + args.group_base[0], weighed = weights ? s.keys : 0;
+    const uint32_t lane = threadIdx.x, r = s.tile, weighed = weights ? s.keys : 0;
 
     float greatest = -HM_INFINITY;
 #pragma unroll 1

@@ -47,7 +47,7 @@ void main()
     const sequence s = locate();
     row = gl_LocalInvocationID.x / LANES;
     lane = gl_LocalInvocationID.x % LANES;
-    const uint first_row = (gl_WorkGroupID.x + args.group_base[0]) * ROWS, r = first_row + row;
+    const uint first_row = s.tile * ROWS, r = first_row + row;
     const uint block_end = last_block(s, min(first_row + ROWS, s.rows));
     const strides key_strides = strides_of_keys(), value_strides = strides_of_values();
     const uint64_t keys = args.span[ATTENTION_K], values = args.span[ATTENTION_V];

@@ -29,7 +29,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer ref
 
 /* One sequence and one of its heads of keys, as a group sees it. */
 struct sequence {
-    uint number, split, rows, keys, first_block, end_block;
+    uint number, tile, split, rows, keys, first_block, end_block;
     int diagonal; /* query i sees keys j <= i + diagonal */
     uint ratio, head0;
     uint64_t first_token; /* in o and lse, where tokens are counted through */
@@ -60,7 +60,14 @@ sequence locate()
     const uint z = gl_WorkGroupID.z + args.group_base[2];
     const uint kv_head = gl_WorkGroupID.y + args.group_base[1];
     s.number = z / args.splits;
+    s.tile = gl_WorkGroupID.x + args.group_base[0];
     s.split = z % args.splits;
+    if ((options & ATTENTION_HAS_LIST) != 0u) {
+        const uint64_t item = 4 * uint64_t(s.tile);
+        s.number = uint(word_at(ATTENTION_LIST, item));
+        s.tile = uint(word_at(ATTENTION_LIST, item + 1));
+        s.split = uint(word_at(ATTENTION_LIST, item + 2));
+    }
     s.ratio = args.q_heads / args.kv_heads;
     s.head0 = kv_head * s.ratio;
     uint queries = args.q_length, tokens = args.kv_length;

@@ -33,7 +33,7 @@ void main()
 {
     const sequence s = locate();
     const strides key_strides = strides_of_keys();
-    const uint lane = gl_LocalInvocationID.x, r = gl_WorkGroupID.x + args.group_base[0];
+    const uint lane = gl_LocalInvocationID.x, r = s.tile;
     const bool weights = args.scores == ATTENTION_WEIGHTS;
     const uint weighed = weights ? s.keys : 0;
 

@@ -33,7 +33,7 @@ void main()
 {
     const sequence s = locate();
     const uint lane = gl_LocalInvocationID.x, head_dim = args.head_dim, value_dim = args.value_dim;
-    const uint first_row = (gl_WorkGroupID.x + args.group_base[0]) * ROWS, own_row = first_row + lane;
+    const uint first_row = s.tile * ROWS, own_row = first_row + lane;
     const uint block_end = last_block(s, min(first_row + ROWS, s.rows));
     const strides key_strides = strides_of_keys(), value_strides = strides_of_values();
     const bool plain = softcap == 0.0 && dtype_mask == 0u;

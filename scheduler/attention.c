@@ -326,11 +326,28 @@ static hal_status record_scores(hal_cmdlist *list, const attention_problem *aske
     return hal_operator_dispatch(list, op, launch, p.operands, accesses, ATTENTION_SPANS, ATTENTION_O, &args);
 }
 
-static hal_status record_outputs(hal_cmdlist *list, const attention_problem *p, attention_plan *plan)
+/* The list takes the mask's place. */
+static hal_status use_list(const attention_list *work, uint32_t kv_heads, attention_plan *plan, hal_operand *operands,
+                           hal_attention_args *args)
 {
-    const hal_attention_args args = arguments(p, plan);
+    operands[ATTENTION_LIST] = vector("list", true, work->items, HAL_F32, (uint64_t)work->count * ATTENTION_ITEM_WORDS);
+    plan->launch.grid = HAL_GRID3(work->count, kv_heads, 1);
+    args->flags |= ROW_FLAGS(0u, 0u, 0u, 0u, 0u, ATTENTION_HAS_LIST);
+    return hal_operand_resolve(op, &operands[ATTENTION_LIST], true);
+}
+
+static hal_status record_outputs(hal_cmdlist *list, const attention_problem *p, attention_plan *plan,
+                                 const attention_list *work)
+{
+    hal_attention_args args = arguments(p, plan);
     hal_operand operands[ATTENTION_SPANS];
     memcpy(operands, p->operands, sizeof operands);
+    if (work && work->rows == plan->rows && work->splits == plan->splits) {
+        hal_status status = use_list(work, p->desc.kv_heads, plan, operands, &args);
+        if (status != HAL_OK) {
+            return status;
+        }
+    }
     for (uint32_t i = 0; i < 3; i++) {
         operands[i].span.offset -= plan->back[i];
         operands[i].span.size += plan->back[i];
@@ -346,7 +363,8 @@ static hal_status record_outputs(hal_cmdlist *list, const attention_problem *p, 
     return status;
 }
 
-static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without)
+static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without,
+                         const attention_list *work)
 {
     attention_problem p;
     attention_plan plan;
@@ -370,19 +388,41 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
         vector("workspace", plan.splits > 1, p.desc.workspace, HAL_F32, hal_attention_part_elements(&p, plan.splits));
     status = hal_operand_resolve(op, parts, true);
     status = status == HAL_OK ? check_outputs(&p) : status;
-    status = status == HAL_OK ? record_outputs(list, &p, &plan) : status;
+    status = status == HAL_OK ? record_outputs(list, &p, &plan, work) : status;
     return status == HAL_OK && has_scores ? record_scores(list, &p, &scores) : status;
 }
 
 hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without)
 {
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_attention: list");
-    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without)) : status;
+    return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without, NULL)) : status;
+}
+
+hal_status hal_attention_listed(hal_cmdlist *list, const hal_attention_desc *desc, const attention_list *work)
+{
+    return hal_cmdlist_noted(list, record(list, desc, 0, work));
 }
 
 hal_status hal_attention(hal_cmdlist *list, const hal_attention_desc *desc)
 {
     return hal_attention_without(list, desc, 0);
+}
+
+static uint64_t workspace_bytes(const attention_problem *p, const attention_plan *plan)
+{
+    return plan->splits > 1 ? hal_attention_part_elements(p, plan->splits) * sizeof(float) : 0;
+}
+
+/* Compiles the kernels of a plan. */
+static hal_status prepare(hal_device *device, const attention_problem *p, attention_plan *plan)
+{
+    hal_status status = hal_operator_prepare(device, op, &plan->launch, accesses, ATTENTION_SPANS);
+    if (status == HAL_OK && plan->splits > 1) {
+        hal_operator_launch launch;
+        hal_attention_plan_combine(hal_device_get_info(device), p, &launch);
+        status = hal_operator_prepare(device, op, &launch, combine_accesses, ATTENTION_SPANS);
+    }
+    return status;
 }
 
 hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc *desc, uint64_t *size)
@@ -399,8 +439,22 @@ hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc 
         (status = plan_kernel(device, &p, true, 0, &plan)) != HAL_OK) {
         return status;
     }
-    *size = plan.splits > 1 ? hal_attention_part_elements(&p, plan.splits) * sizeof(float) : 0;
+    *size = workspace_bytes(&p, &plan);
     return HAL_OK;
+}
+
+hal_status hal_attention_layout(hal_device *device, const hal_attention_desc *desc, attention_list *list)
+{
+    attention_problem p;
+    attention_plan plan;
+    bool empty;
+    hal_status status = resolve(desc, false, &p, &empty);
+    status = status == HAL_OK ? plan_kernel(device, &p, true, 0, &plan) : status;
+    status = status == HAL_OK ? prepare(device, &p, &plan) : status;
+    if (status == HAL_OK) {
+        *list = (attention_list){.rows = plan.rows, .splits = plan.splits, .workspace = workspace_bytes(&p, &plan)};
+    }
+    return status;
 }
 
 hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *desc)
@@ -413,12 +467,7 @@ hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *d
         return status;
     }
     status = plan_kernel(device, &p, given(&p.desc.workspace), 0, &plan);
-    status = status == HAL_OK ? hal_operator_prepare(device, op, &plan.launch, accesses, ATTENTION_SPANS) : status;
-    if (status == HAL_OK && plan.splits > 1) {
-        hal_operator_launch launch;
-        hal_attention_plan_combine(hal_device_get_info(device), &p, &launch);
-        status = hal_operator_prepare(device, op, &launch, combine_accesses, ATTENTION_SPANS);
-    }
+    status = status == HAL_OK ? prepare(device, &p, &plan) : status;
     if (status == HAL_OK && p.operands[ATTENTION_SCORES].present) {
         hal_operator_launch launch;
         status = hal_attention_plan_scores(hal_device_get_info(device), &p, &launch);

@@ -27,6 +27,7 @@ typedef struct attention_plan {
     attention_kernel kernel; /* 0: the one for any device */
     hal_operator_launch launch;
     uint32_t back[3];      /* bytes that the views of q, k and v start before their spans */
+    uint32_t rows;         /* of a tile */
     uint32_t splits, part; /* part: blocks of ATTENTION_KEYS keys of a split */
 } attention_plan;
 
@@ -39,6 +40,22 @@ void hal_attention_plan_combine(const hal_device_info *info, const attention_pro
 hal_status hal_attention_plan_scores(const hal_device_info *info, const attention_problem *p,
                                      hal_operator_launch *launch);
 uint64_t hal_attention_part_elements(const attention_problem *p, uint32_t splits);
+
+/* Tiles that there is work for, as a list on the device in place of a grid. */
+typedef struct attention_list {
+    hal_span items; /* count times ATTENTION_ITEM_WORDS words */
+    uint32_t count; /* every tile that has rows, with each of the splits */
+    uint32_t rows;  /* of a tile */
+    uint32_t splits;
+    uint64_t workspace; /* bytes */
+} attention_list;
+#define ATTENTION_ITEM_WORDS 4 /* sequence, tile, split, 0 */
+
+/* rows, splits and workspace of the kernel that hal_attention takes for a problem whose operands are aligned; it is
+ * compiled. */
+hal_status hal_attention_layout(hal_device *device, const hal_attention_desc *desc, attention_list *list);
+/* hal_attention over such a list. Where the operands need a kernel with other tiles, it goes over the whole grid. */
+hal_status hal_attention_listed(hal_cmdlist *cmdlist, const hal_attention_desc *desc, const attention_list *list);
 
 /* hal_attention without some kernels (bits of attention_kernel). */
 hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without);

@@ -103,6 +103,7 @@ static uint64_t group_turns(const attention_problem *p, uint32_t threads)
 static void start(const hal_device_info *info, const attention_problem *p, attention_plan *plan, uint32_t rows,
                   double rate)
 {
+    plan->rows = rows;
     plan->launch.grid = HAL_GRID3(hal_groups(p->rows, rows), p->desc.kv_heads, p->desc.batch * plan->splits);
     plan->launch.most_groups = second_of_groups(info, p, plan, rows, rate);
 }

@@ -24,6 +24,8 @@
 #define ATTENTION_HAS_LENGTHS   16u
 #define ATTENTION_HAS_PAGES     32u
 #define ATTENTION_HAS_LSE       64u
+#define ATTENTION_HAS_LIST      128u
+#define ATTENTION_LIST          ATTENTION_MASK /* of items {sequence, tile, split, 0}; goes with cu_q, so without a mask */
 #define ATTENTION_KEYS          64u
 #define ATTENTION_SCORE_THREADS 64u /* of a group of attention_scores: part of its order of summation */
 #define ATTENTION_SCALED        0u  /* a hal_scores */
