@@ -112,6 +112,9 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     if (strcmp(name, "buffer_size") == 0) {
         return lower64(name, value, &info->max_buffer_size);
     }
+    if (strcmp(name, "bounded_span") == 0) {
+        return lower64(name, value, &info->bounded_span);
+    }
     if (strcmp(name, "memory") == 0) {
         target->limits->memory = value;
         return lower64(name, value, &info->memory_size);
@@ -147,7 +150,7 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     return hal_fail(
         HAL_ERROR_INVALID_ARGUMENT,
         "HAL_LIMITS: no such limit '%s' (group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, "
-        "subgroups, matrix, loop_iterations, list_commands, pooled, first_point)",
+        "subgroups, matrix, loop_iterations, bounded_span, list_commands, pooled, first_point)",
         name);
 }
 

@@ -12,6 +12,7 @@ layout(constant_id = 3) const uint OP = 0;
 layout(constant_id = 4) const uint STRICT = 0;
 layout(constant_id = 5) const uint THREADS = 256;
 layout(constant_id = 6) const uint TILE = 1024;
+#include "activation.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[3]; /* a, b, y */
@@ -20,21 +21,6 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer blo
 layout(push_constant) uniform push_block {
     block args;
 };
-
-float combine(float a, float b, float alpha, uint between)
-{
-    precise float y;
-    if (OP < ACTIVATION_ADD)
-        return OP == ACTIVATION_SILU ? hm_times_sigmoid(a, HM_MUL(alpha, a)) : hm_activate(OP, a);
-    if (OP == ACTIVATION_ADD) {
-        y = HM_ADD(a, b);
-        return flush_if(STRICT != 0u, y);
-    }
-    if (OP == ACTIVATION_SWIGLU)
-        a = round_to(between, hm_times_sigmoid(a, HM_MUL(alpha, a)));
-    y = HM_MUL(a, b);
-    return STRICT != 0u ? hm_mul(a, b) : y;
-}
 
 void main()
 {

@@ -1,10 +1,11 @@
 /* activation.c - hal_activation and hal_binary: one kernel, `activation`, with constants
  *   DTYPE_A DTYPE_B DTYPE_Y OP STRICT THREADS TILE
  * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row. Where no row is padded, the
- * whole is treated as few long rows. */
-#include "operand.h"
+ * whole is treated as few long rows. `activation_flat` is the same for devices and operands as in flat.h. */
+#include "flat.h"
 
 #include "recording.h"
+#include "row_kernels.h"
 
 _Static_assert(ACTIVATION_SILU == HAL_ACT_SILU && ACTIVATION_ADD > HAL_ACT_SIGMOID, "operation values");
 _Static_assert(ACTIVATION_MULTIPLY - ACTIVATION_ADD == HAL_MULTIPLY && ACTIVATION_SWIGLU - ACTIVATION_ADD == HAL_SWIGLU,
@@ -25,7 +26,7 @@ typedef struct problem {
 /* Rows that follow each other without a gap are one row. Kept below 2^30 columns, so that indices stay 32-bit. */
 static void flatten(problem *p)
 {
-    const hal_operand *o = p->operands;
+    hal_operand *o = p->operands;
     const bool b_fits = !o[AT_B].present || (p->b_rows == p->rows && p->b_columns == p->columns);
     const bool packed =
         o[AT_A].ld == p->columns && o[AT_Y].ld == p->columns && (!o[AT_B].present || o[AT_B].ld == p->columns);
@@ -33,47 +34,127 @@ static void flatten(problem *p)
         p->columns *= p->rows;
         p->rows = p->b_rows = 1;
         p->b_columns = p->columns;
+        for (uint32_t i = 0; i < OPERANDS; i++) {
+            o[i].rows = 1;
+            o[i].columns = o[i].ld = p->columns;
+        }
     }
 }
 
-static hal_status record(hal_cmdlist *list, problem *p)
+static const hal_access access_of[OPERANDS] = {HAL_READ, HAL_READ, HAL_WRITE};
+
+static hal_status check(problem *p)
 {
-    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "THREADS", "TILE"};
-    static const hal_access access[OPERANDS] = {HAL_READ, HAL_READ, HAL_WRITE};
     const uint64_t dimensions[] = {p->rows, p->columns, p->b_rows, p->b_columns};
     hal_status status = hal_operand_dimensions(p->op, "rows, columns, b_rows, b_columns", dimensions, 4);
     for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
         status = hal_operand_resolve(p->op, &p->operands[i], true);
     }
-    if (status == HAL_OK) {
-        status = hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, 1u << AT_A | 1u << AT_B);
+    return status == HAL_OK ? hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, 1u << AT_A | 1u << AT_B)
+                            : status;
+}
+
+static hal_dtype dtype_b(const problem *p)
+{
+    return p->operands[p->operands[AT_B].present ? AT_B : AT_A].dtype;
+}
+
+static hal_activation_args args_of(const problem *p)
+{
+    const hal_operand *o = p->operands;
+    hal_activation_args args = {.rows = (uint32_t)p->rows,
+                                .columns = (uint32_t)p->columns,
+                                .flags = ROW_FLAGS((uint32_t)o[AT_A].dtype, (uint32_t)dtype_b(p),
+                                                   (uint32_t)o[AT_Y].dtype, (uint32_t)p->between,
+                                                   (uint32_t)(p->mode == HAL_MODE_STRICT), p->kernel_op),
+                                .b_rows = (uint32_t)p->b_rows,
+                                .b_columns = (uint32_t)p->b_columns,
+                                .alpha = p->alpha};
+    hal_set64(args.lda, o[AT_A].ld);
+    hal_set64(args.ldb, o[AT_B].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    return args;
+}
+
+static bool one_column(const problem *p)
+{
+    return p->operands[AT_B].present && p->b_columns == 1;
+}
+
+static bool flat_fits(const hal_device_info *info, const problem *p)
+{
+    const hal_operand *o = p->operands;
+    return hal_flat_device(info) && hal_row_has_view(info, &o[AT_A]) && hal_flat_has_output(info, &o[AT_Y]) &&
+           (!o[AT_B].present ||
+            (one_column(p) ? hal_flat_has_elements(info, &o[AT_B]) : hal_row_has_view(info, &o[AT_B])));
+}
+
+/* What a subgroup takes at once: more is faster where an element takes few steps, but longer to compile. */
+static uint32_t flat_runs(const problem *p)
+{
+    const bool few_steps =
+        p->kernel_op <= HAL_ACT_RELU || p->kernel_op == ACTIVATION_ADD || p->kernel_op == ACTIVATION_MULTIPLY;
+    return few_steps ? 16 : 8;
+}
+
+static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
+{
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "ROWS", "ONE", "REST", "RUNS"};
+    hal_operand *o = p->operands;
+    hal_activation_args args = args_of(p);
+    const uint32_t runs = flat_runs(p);
+    const uint32_t constants[] = {(uint32_t)o[AT_A].dtype,
+                                  (uint32_t)dtype_b(p),
+                                  (uint32_t)o[AT_Y].dtype,
+                                  p->kernel_op,
+                                  ROW_STRICT(args.flags),
+                                  p->rows > 1,
+                                  one_column(p),
+                                  p->columns % FLAT_RUN != 0,
+                                  runs};
+    hal_operator_launch launch;
+    hal_flat_launch_start(&launch, "activation_flat", constants, names, 9, sizeof args, FLAT_SUBGROUPS);
+    launch.grid = HAL_GRID2(hal_groups(p->columns, FLAT_SUBGROUPS * runs * FLAT_RUN), p->rows);
+    hal_view *views = launch.spec.views;
+    args.base_a = hal_row_make_view(info, &o[AT_A], &views[AT_A]);
+    if (!o[AT_B].present) {
+        views[AT_B] = views[AT_A];
+    } else if (one_column(p)) {
+        args.base_b = hal_flat_make_elements(info, &o[AT_B], &views[AT_B]);
+    } else {
+        args.base_b = hal_row_make_view(info, &o[AT_B], &views[AT_B]);
     }
+    args.base_y = hal_flat_make_output(info, &o[AT_Y]);
+    return hal_operator_dispatch(list, p->op, &launch, o, access_of, OPERANDS, AT_A, &args);
+}
+
+static hal_status record(hal_cmdlist *list, problem *p)
+{
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "THREADS", "TILE"};
+    hal_status status = check(p);
     if (status != HAL_OK) {
         return status;
     }
     flatten(p);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    if (flat_fits(info, p)) {
+        return record_flat(list, info, p);
+    }
     const uint32_t threads = hal_row_threads(info), tile = hal_row_tile(info);
-    const uint32_t strict = p->mode == HAL_MODE_STRICT;
     const hal_operand *o = p->operands;
-    const uint32_t dtype_b = (uint32_t)(o[AT_B].present ? o[AT_B].dtype : o[AT_A].dtype);
-    const uint32_t constants[] = {
-        (uint32_t)o[AT_A].dtype, dtype_b, (uint32_t)o[AT_Y].dtype, p->kernel_op, strict, threads, tile};
+    const hal_activation_args args = args_of(p);
+    const uint32_t constants[] = {(uint32_t)o[AT_A].dtype,
+                                  (uint32_t)dtype_b(p),
+                                  (uint32_t)o[AT_Y].dtype,
+                                  p->kernel_op,
+                                  ROW_STRICT(args.flags),
+                                  threads,
+                                  tile};
     hal_operator_launch launch;
-    hal_operator_launch_start(&launch, "activation", constants, names, 7, sizeof(hal_activation_args));
+    hal_operator_launch_start(&launch, "activation", constants, names, 7, sizeof args);
     launch.spec.group[0] = threads;
     launch.grid = HAL_GRID3(hal_groups(p->columns, tile), p->rows, 1);
-    hal_activation_args args = {
-        .rows = (uint32_t)p->rows,
-        .columns = (uint32_t)p->columns,
-        .flags = ROW_FLAGS(constants[0], dtype_b, constants[2], (uint32_t)p->between, strict, p->kernel_op),
-        .b_rows = (uint32_t)p->b_rows,
-        .b_columns = (uint32_t)p->b_columns,
-        .alpha = p->alpha};
-    hal_set64(args.lda, o[AT_A].ld);
-    hal_set64(args.ldb, o[AT_B].ld);
-    hal_set64(args.ldy, o[AT_Y].ld);
-    return hal_operator_dispatch(list, p->op, &launch, p->operands, access, OPERANDS, AT_A, &args);
+    return hal_operator_dispatch(list, p->op, &launch, p->operands, access_of, OPERANDS, AT_A, &args);
 }
 
 static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *given)

@@ -92,7 +92,7 @@ static hal_status compile(hal_device *device, const hal_kernel_spec *spec, const
                             .group = {spec->group[0], spec->group[1], spec->group[2]},
                             .constants = constants,
                             .constant_count = spec->constant_count,
-                            .abi = HAL_ABI_OFFSET,
+                            .abi = spec->plain ? HAL_ABI_PLAIN : HAL_ABI_OFFSET,
                             .splittable = true,
                             .dynamic_shared = spec->dynamic_shared};
     memcpy(desc.bindings, spec->bindings, sizeof desc.bindings);

@@ -17,6 +17,7 @@ typedef struct hal_kernel_spec {
     uint32_t args_size;
     uint32_t group[3];
     uint32_t dynamic_shared;
+    uint32_t plain; /* HAL_ABI_PLAIN: a flat kernel (flat.h); else HAL_ABI_OFFSET */
 } hal_kernel_spec;
 
 /* The kernel of `spec`, whose constants are called `names`; compiled by the first caller while others of the same

@@ -1,5 +1,5 @@
 /* operand.c - see operand.h. */
-#include "operand.h"
+#include "flat.h"
 
 #include "recording.h"
 
@@ -224,6 +224,14 @@ hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator
         alignments[i] = hal_dtype_size(bound->dtype);
     }
     const hal_dispatch_rules rules = {alignments, launch->most_groups};
+    uint32_t flat[HAL_FLAT_ARGS / sizeof(uint32_t)];
+    if (launch->spec.plain) {
+        for (uint32_t i = 0; i < FLAT_DIGITS; i++) {
+            flat[i] = i;
+        }
+        memcpy(flat + FLAT_DIGITS, args, launch->spec.args_size - FLAT_DIGITS * sizeof *flat);
+        args = flat;
+    }
     return hal_cmd_dispatch_with(list, kernel, launch->grid, spans, count, &rules, args, launch->spec.args_size);
 }
 

@@ -65,7 +65,7 @@ bool hal_row_has_view(const hal_device_info *info, const hal_operand *o)
 uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *o, hal_view *view)
 {
     const uint64_t size = hal_dtype_size(o->dtype), back = before_view(info, o);
-    *view = size == 4 ? HAL_VIEW_RGBA32UI : HAL_VIEW_RGBA16UI;
+    *view = size == 4 ? HAL_VIEW_RGBA32UI : size == 2 ? HAL_VIEW_RGBA16UI : HAL_VIEW_R32UI;
     o->span.offset -= back;
     o->span.size = back + o->bytes;
     return (uint32_t)(back / (4 * size));

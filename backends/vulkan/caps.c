@@ -79,7 +79,8 @@ static void query_properties(const vk_driver *vk, VkPhysicalDevice physical, con
 }
 
 /* Ask which features there are and keep only those we use. */
-static void choose_features(const vk_driver *vk, VkPhysicalDevice physical, const extensions *all, vk_caps *caps)
+static void choose_features(const vk_driver *vk, VkPhysicalDevice physical, const extensions *all, bool cpu,
+                            vk_caps *caps)
 {
     vk_feature_chain extra = {0};
     VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -88,14 +89,20 @@ static void choose_features(const vk_driver *vk, VkPhysicalDevice physical, cons
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11};
     bool has_matrix = has_extension(all, "VK_KHR_cooperative_matrix");
     bool has_bfloat = has_extension(all, "VK_KHR_shader_bfloat16");
+    bool has_robustness = has_extension(all, VK_EXT_ROBUSTNESS_2_EXTENSION_NAME);
     void *tail = &f12;
     if (has_matrix)
         chain(&tail, &extra.cooperative_matrix, TYPE_COOPERATIVE_MATRIX_FEATURES);
     if (has_bfloat)
         chain(&tail, &extra.bfloat16, TYPE_BFLOAT16_FEATURES);
+    if (has_robustness)
+        chain(&tail, &extra.robustness, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT);
     vk->GetPhysicalDeviceFeatures2(physical, &f);
     caps->cooperative_matrix = has_matrix && extra.cooperative_matrix.bits[0];
     caps->bfloat16 = has_bfloat && extra.bfloat16.bits[0];
+    /* Only where it costs nothing: a CPU device's driver compares each access with the span anyhow. */
+    caps->robustness = cpu && has_robustness && extra.robustness.bits[0];
+    caps->features.features.robustBufferAccess = caps->robustness;
 
 #define KEEP(member, from, field) caps->member.field = (from).field
     KEEP(features.features, f.features, shaderInt64);
@@ -130,10 +137,13 @@ const void *hal_vk_caps_features(vk_caps *caps, vk_feature_chain *extra)
     memset(extra, 0, sizeof *extra);
     extra->cooperative_matrix.bits[0] = VK_TRUE;
     extra->bfloat16.bits[0] = VK_TRUE;
+    extra->robustness.bits[0] = VK_TRUE; /* robustBufferAccess2 */
     if (caps->cooperative_matrix)
         chain(&tail, &extra->cooperative_matrix, TYPE_COOPERATIVE_MATRIX_FEATURES);
     if (caps->bfloat16)
         chain(&tail, &extra->bfloat16, TYPE_BFLOAT16_FEATURES);
+    if (caps->robustness)
+        chain(&tail, &extra->robustness, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT);
     ((VkBaseOutStructure *)tail)->pNext = NULL;
     return &caps->features;
 }
@@ -149,6 +159,8 @@ static void choose_extensions(const extensions *all, const properties *p, vk_cap
         caps->extensions[caps->extension_count++] = "VK_KHR_cooperative_matrix";
     if (caps->bfloat16)
         caps->extensions[caps->extension_count++] = "VK_KHR_shader_bfloat16";
+    if (caps->robustness)
+        caps->extensions[caps->extension_count++] = VK_EXT_ROBUSTNESS_2_EXTENSION_NAME;
 }
 
 /* A family for compute only, if there is one: it runs beside graphics. */
@@ -255,6 +267,7 @@ static void describe_limits(const properties *p, vk_caps *caps)
     /* llvmpipe leaves every loop once an invocation has been through so many: LP_MAX_TGSI_LOOP_ITERATIONS in Mesa. */
     info->max_loop_iterations = p->v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE ? 65535 : 0;
     caps->max_storage_range = limits->maxStorageBufferRange;
+    info->bounded_span = caps->robustness ? caps->max_storage_range : 0;
     caps->max_push = limits->maxPushConstantsSize;
     caps->atom = limits->nonCoherentAtomSize ? limits->nonCoherentAtomSize : 1;
 }
@@ -313,7 +326,7 @@ hal_status hal_vk_caps(const vk_driver *vk, VkPhysicalDevice physical, uint32_t 
     if (status != HAL_OK)
         return status;
     query_properties(vk, physical, &all, &p);
-    choose_features(vk, physical, &all, caps);
+    choose_features(vk, physical, &all, p.base.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU, caps);
     choose_extensions(&all, &p, caps);
     free(all.list);
     VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};

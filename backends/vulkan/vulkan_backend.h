@@ -43,7 +43,7 @@ typedef struct vk_caps {
     VkPhysicalDeviceVulkan12Features features12;
     const char *extensions[8];
     uint32_t extension_count;
-    bool cooperative_matrix, bfloat16, host_import;
+    bool cooperative_matrix, bfloat16, robustness, host_import;
 } vk_caps;
 
 /* Describe a physical device. Some members of *caps point to others: it must not move. */
@@ -54,7 +54,7 @@ typedef struct vk_feature_chain {
         VkStructureType type;
         void *next;
         VkBool32 bits[3];
-    } cooperative_matrix, bfloat16;
+    } cooperative_matrix, bfloat16, robustness;
 } vk_feature_chain;
 const void *hal_vk_caps_features(vk_caps *caps, vk_feature_chain *chain);
 

@@ -31,10 +31,11 @@ void operand_create_at(operand *x, fixture *f, const char *name, hal_dtype dtype
 void operand_create(operand *x, fixture *f, const char *name, hal_dtype dtype, uint64_t rows, uint64_t columns,
                     matrix_fill fill, uint64_t *seed)
 {
-    const uint32_t kind = random_below(seed, 3); /* packed and aligned; padded to 8; anything */
-    const uint64_t pad = kind == 0 ? 0 : kind == 1 ? 8 * random_below(seed, 3) : random_below(seed, 9);
-    const uint64_t offset = kind == 2 ? random_below(seed, 9) : 16 * random_below(seed, 2);
-    operand_create_at(x, f, name, dtype, rows, columns, offset, columns + pad, fill, seed);
+    /* packed and aligned; padded to 8; anything; rows start at cache lines */
+    const uint32_t kind = random_below(seed, 4);
+    const uint64_t pads[] = {0, 8 * random_below(seed, 3), random_below(seed, 9), (64 - columns % 64) % 64};
+    const uint64_t offset = kind == 2 ? random_below(seed, 9) : (kind == 3 ? 64u : 16u) * random_below(seed, 2);
+    operand_create_at(x, f, name, dtype, rows, columns, offset, columns + pads[kind], fill, seed);
 }
 
 void operand_free(operand *x)

@@ -67,6 +67,8 @@ typedef struct hal_device_info {
     uint32_t max_loop_iterations; /* of one work-item, all its loops together; 0: not limited. Mesa's lavapipe leaves
                                      loops after 65,535 turns without a word, in your kernels, too: results are wrong
                                      then. Operators choose a kernel that stays below, or say HAL_ERROR_LIMIT */
+    uint64_t bounded_span;        /* HAL_ABI_PLAIN: what is stored beyond the end of a span of up to so many bytes is
+                                     dropped; 0: such stores are errors, as in other forms */
 } hal_device_info;
 
 /* One line of a device list: a device, or a backend that is absent and why. */

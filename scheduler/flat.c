@@ -1,0 +1,64 @@
+/* flat.c - see flat.h. */
+#include "flat.h"
+
+enum { OUTPUT_ALIGNMENT = 32, SUBGROUPS_AT_LEAST = 8 };
+
+bool hal_flat_device(const hal_device_info *info)
+{
+    return info->type == HAL_DEVICE_CPU && info->bounded_span && info->max_view_elements && info->int64 &&
+           info->subgroup_shuffle && info->subgroup_size == FLAT_LANES && info->max_args >= HAL_FLAT_ARGS &&
+           info->max_group_size >= FLAT_LANES * SUBGROUPS_AT_LEAST && info->max_group_dim[0] >= FLAT_LANES &&
+           info->max_group_dim[1] >= SUBGROUPS_AT_LEAST;
+}
+
+/* Bytes from the last multiple of `alignment` in the memory to the operand. */
+static uint64_t before(const hal_operand *o, uint32_t alignment)
+{
+    return (o->start + o->span.offset) % alignment;
+}
+
+static void move_back(hal_operand *o, uint64_t bytes)
+{
+    o->span.offset -= bytes;
+    o->span.size = bytes + o->bytes;
+}
+
+bool hal_flat_has_output(const hal_device_info *info, const hal_operand *o)
+{
+    const uint64_t back = before(o, info->span_alignment), size = hal_dtype_size(o->dtype);
+    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && back % OUTPUT_ALIGNMENT == 0 &&
+           (o->ld * size % OUTPUT_ALIGNMENT == 0 || o->rows == 1) && back + o->bytes <= info->bounded_span &&
+           back + o->bytes < INT32_MAX / 2;
+}
+
+uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *o)
+{
+    const uint64_t back = before(o, info->span_alignment);
+    move_back(o, back);
+    return (uint32_t)(back / OUTPUT_ALIGNMENT);
+}
+
+bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)
+{
+    const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
+    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && size > 1 &&
+           (back + o->bytes) / size <= info->max_view_elements && back + o->bytes < INT32_MAX;
+}
+
+uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *o, hal_view *view)
+{
+    const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
+    *view = size == 4 ? HAL_VIEW_R32UI : HAL_VIEW_R16UI;
+    move_back(o, back);
+    return (uint32_t)(back / size);
+}
+
+void hal_flat_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
+                           const char *const *names, uint32_t count, uint32_t args_size, uint32_t subgroups)
+{
+    hal_operator_launch_start(launch, kernel, constants, names, count,
+                              args_size + FLAT_DIGITS * (uint32_t)sizeof(uint32_t));
+    launch->spec.plain = true;
+    launch->spec.group[0] = FLAT_LANES;
+    launch->spec.group[1] = subgroups;
+}

@@ -1,0 +1,28 @@
+/* flat.h - flat kernels: for CPU devices that run a subgroup of 8 work-items as one vector (kernels_glsl/flat.glsl says
+ * why). Inputs are texel views, outputs are storage buffers, beyond whose ends stores are dropped. */
+#ifndef HAL_FLAT_H
+#define HAL_FLAT_H
+
+#include "operand.h"
+
+#include "kernel_flat.h"
+
+#define HAL_FLAT_ARGS 128 /* bytes of arguments: what every Vulkan device takes as push constants */
+
+/* Whether the device is such a one. */
+bool hal_flat_device(const hal_device_info *info);
+
+/* Whether the operand can be an output: rows start at multiples of 32 bytes, and a span may cover it. */
+bool hal_flat_has_output(const hal_device_info *info, const hal_operand *operand);
+/* Makes its span the output's, which may start earlier: by so many times 32 bytes. */
+uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *operand);
+
+/* Whether the operand can be read as texels of one element, and how: see hal_row_make_view. */
+bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *operand);
+uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *operand, hal_view *view);
+
+/* hal_operator_launch_start for a flat kernel, in groups of so many subgroups. */
+void hal_flat_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
+                           const char *const *names, uint32_t count, uint32_t args_size, uint32_t subgroups);
+
+#endif
