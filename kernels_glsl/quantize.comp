@@ -14,6 +14,7 @@ layout(constant_id = 3) const uint SCALING = 3;
 layout(constant_id = 4) const uint STRICT = 0;
 layout(constant_id = 5) const uint THREADS = 256;
 layout(constant_id = 6) const uint TILE = 1024;
+#include "quantize.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[3]; /* x, y, scales */
@@ -22,18 +23,6 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer blo
 layout(push_constant) uniform push_block {
     block args;
 };
-
-/* A scale that is not a positive finite number spoils what it scales. */
-uint code_of(float x, float scale)
-{
-    return floatBitsToUint(scale) - 1u < 0x7f7fffffu ? hm_quantize(x, scale) : 0x7fu;
-}
-
-float number(float x, float scale)
-{
-    precise float y = OP == QUANTIZE_VALUES ? HM_MUL(x, scale) : x;
-    return OP == QUANTIZE_VALUES && STRICT != 0u ? hm_mul(x, scale) : y;
-}
 
 void one(uint64_t x, uint64_t at_x, uint64_t y, uint64_t at_y, float scale)
 {
@@ -93,13 +82,6 @@ void main()
 
 #ifdef HAL_KERNEL_quantize_row
 shared uint partial[THREADS];
-
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-uint magnitude(float x)
-{
-    uint bits = floatBitsToUint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
 
 /* The greatest `mine` of a group. */
 uint greatest(uint mine)

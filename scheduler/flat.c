@@ -38,6 +38,26 @@ uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *o)
     return (uint32_t)(back / OUTPUT_ALIGNMENT);
 }
 
+bool hal_flat_has_element_output(const hal_device_info *info, const hal_operand *o)
+{
+    const uint64_t back = before(o, info->span_alignment);
+    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && back + o->bytes <= info->bounded_span;
+}
+
+uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *o)
+{
+    const uint64_t back = before(o, info->span_alignment);
+    move_back(o, back);
+    return (uint32_t)(back / hal_dtype_size(o->dtype));
+}
+
+uint32_t hal_flat_row_subgroups(const hal_device_info *info, uint64_t columns, uint32_t runs)
+{
+    const uint64_t subgroups = hal_groups(columns, (uint64_t)runs * FLAT_RUN);
+    return subgroups * FLAT_LANES <= info->max_group_size && subgroups <= info->max_group_dim[1] ? (uint32_t)subgroups
+                                                                                                 : 0;
+}
+
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);

@@ -17,6 +17,13 @@ bool hal_flat_has_output(const hal_device_info *info, const hal_operand *operand
 /* Makes its span the output's, which may start earlier: by so many times 32 bytes. */
 uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *operand);
 
+/* The same for an output of single elements. */
+bool hal_flat_has_element_output(const hal_device_info *info, const hal_operand *operand);
+uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *operand);
+
+/* Subgroups of a group that takes a row whole, so many runs each; 0: the row is too long. */
+uint32_t hal_flat_row_subgroups(const hal_device_info *info, uint64_t columns, uint32_t runs);
+
 /* Whether the operand can be read as texels of one element, and how: see hal_row_make_view. */
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *operand);
 uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *operand, hal_view *view);

@@ -1,12 +1,14 @@
 /* quantize.c - hal_cast, hal_quantize and hal_dequantize: the kernel `quantize`, with constants
  *   DTYPE_X DTYPE_Y OP SCALING STRICT THREADS TILE
  * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row; in `quantize_row`, which finds
- * the scales itself, a row. A cast to the same dtype is a copy. */
+ * the scales itself, a row. A cast to the same dtype is a copy. `quantize_flat` and `quantize_row_flat` are the same
+ * for devices and operands as in flat.h. */
+#include "flat.h"
 #include "kernel_convert.h"
-#include "operand.h"
 #include "transpose.h"
 
 #include "recording.h"
+#include "row_kernels.h"
 
 _Static_assert(QUANTIZE_PER_ROW == HAL_SCALE_ROW && QUANTIZE_PER_COLUMN == HAL_SCALE_COLUMN &&
                    QUANTIZE_PER_TENSOR == HAL_SCALE_TENSOR,
@@ -42,11 +44,15 @@ static hal_status check(problem *p)
 /* Rows that follow each other without a gap are one row. Kept below 2^30 columns, so that indices stay 32-bit. */
 static void flatten(problem *p)
 {
-    const hal_operand *o = p->operands;
+    hal_operand *o = p->operands;
     if (p->scaling == HAL_SCALE_TENSOR && o[AT_X].ld == p->columns && o[AT_Y].ld == p->columns && p->rows > 1 &&
         p->rows * p->columns < UINT64_C(1) << 30) {
         p->columns *= p->rows;
         p->rows = 1;
+        for (uint32_t i = AT_X; i <= AT_Y; i++) {
+            o[i].rows = 1;
+            o[i].columns = o[i].ld = p->columns;
+        }
     }
 }
 
@@ -65,6 +71,82 @@ static hal_status row_threads(const hal_device_info *info, const problem *p, uin
     return HAL_OK;
 }
 
+static bool by_row(const problem *p)
+{
+    return p->scaling == HAL_SCALE_ROW_AMAX;
+}
+
+static hal_quantize_args args_of(const problem *p)
+{
+    const hal_operand *o = p->operands;
+    hal_quantize_args args = {.rows = (uint32_t)p->rows,
+                              .columns = (uint32_t)p->columns,
+                              .flags = ROW_FLAGS((uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype,
+                                                 (uint32_t)o[AT_SCALES].dtype, 0u, (uint32_t)p->strict,
+                                                 p->kernel_op | (uint32_t)p->scaling << 2)};
+    hal_set64(args.ldx, o[AT_X].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    return args;
+}
+
+static hal_status dispatch(hal_cmdlist *list, const problem *p, hal_operator_launch *launch,
+                           const hal_quantize_args *args)
+{
+    const hal_access access[OPERANDS] = {HAL_READ, HAL_WRITE, by_row(p) ? HAL_WRITE : HAL_READ};
+    return hal_operator_dispatch(list, p->op, launch, p->operands, access, OPERANDS, AT_X, args);
+}
+
+/* Runs of a subgroup, see flat.h: many where a short row still keeps 8 of them busy. */
+static uint32_t flat_runs(const problem *p)
+{
+    return by_row(p) && p->columns <= 2048 ? 8 : 16;
+}
+
+static bool flat_fits(const hal_device_info *info, const problem *p)
+{
+    const hal_operand *o = p->operands;
+    const bool scales = by_row(p)               ? hal_flat_has_element_output(info, &o[AT_SCALES])
+                        : !o[AT_SCALES].present ? true
+                                                : hal_flat_has_elements(info, &o[AT_SCALES]);
+    return hal_flat_device(info) && hal_row_has_view(info, &o[AT_X]) && hal_flat_has_output(info, &o[AT_Y]) && scales &&
+           (!by_row(p) || hal_flat_row_subgroups(info, p->columns, flat_runs(p)) > 0);
+}
+
+static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
+{
+    static const char *const names[] = {"DTYPE_X",      "DTYPE_Y", "OP",   "SCALING", "STRICT",
+                                        "DTYPE_SCALES", "REST",    "RUNS", "ROWS"};
+    hal_operand *o = p->operands;
+    hal_quantize_args args = args_of(p);
+    const uint32_t runs = flat_runs(p);
+    const uint32_t subgroups = by_row(p) ? hal_flat_row_subgroups(info, p->columns, runs) : FLAT_SUBGROUPS;
+    const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
+                                  (uint32_t)o[AT_Y].dtype,
+                                  p->kernel_op,
+                                  (uint32_t)p->scaling,
+                                  p->strict,
+                                  (uint32_t)o[AT_SCALES].dtype,
+                                  p->columns % FLAT_RUN != 0,
+                                  runs,
+                                  by_row(p) ? subgroups : p->rows > 1};
+    hal_operator_launch launch;
+    hal_flat_launch_start(&launch, by_row(p) ? "quantize_row_flat" : "quantize_flat", constants, names, 9, sizeof args,
+                          subgroups);
+    launch.grid = by_row(p) ? HAL_GRID1(p->rows)
+                            : HAL_GRID2(hal_groups(p->columns, (uint64_t)FLAT_SUBGROUPS * runs * FLAT_RUN), p->rows);
+    hal_view *views = launch.spec.views;
+    args.base_x = hal_row_make_view(info, &o[AT_X], &views[AT_X]);
+    args.base_y = hal_flat_make_output(info, &o[AT_Y]);
+    if (by_row(p)) {
+        args.base_s = hal_flat_make_element_output(info, &o[AT_SCALES]);
+    } else if (o[AT_SCALES].present) {
+        args.base_s = hal_flat_make_elements(info, &o[AT_SCALES], &views[AT_SCALES]);
+    } else {
+        views[AT_SCALES] = views[AT_X];
+    }
+    return dispatch(list, p, &launch, &args);
+}
+
 static hal_status record(hal_cmdlist *list, problem *p)
 {
     static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "OP", "SCALING", "STRICT", "THREADS", "TILE"};
@@ -74,29 +156,24 @@ static hal_status record(hal_cmdlist *list, problem *p)
     }
     flatten(p);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
-    const bool by_row = p->scaling == HAL_SCALE_ROW_AMAX;
+    if (flat_fits(info, p)) {
+        return record_flat(list, info, p);
+    }
     uint32_t threads = hal_row_threads(info);
-    status = by_row ? row_threads(info, p, &threads) : HAL_OK;
+    status = by_row(p) ? row_threads(info, p, &threads) : HAL_OK;
     if (status != HAL_OK) {
         return status;
     }
-    const uint32_t tile = by_row ? 0 : info->type == HAL_DEVICE_CPU ? 16384 : 4 * threads;
+    const uint32_t tile = by_row(p) ? 0 : info->type == HAL_DEVICE_CPU ? 16384 : 4 * threads;
     const hal_operand *o = p->operands;
-    const uint32_t dtypes[] = {(uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype, (uint32_t)o[AT_SCALES].dtype};
-    const uint32_t constants[] = {dtypes[0], dtypes[1], p->kernel_op, (uint32_t)p->scaling, p->strict, threads, tile};
+    const hal_quantize_args args = args_of(p);
+    const uint32_t constants[] = {
+        (uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype, p->kernel_op, (uint32_t)p->scaling, p->strict, threads, tile};
     hal_operator_launch launch;
-    hal_operator_launch_start(&launch, by_row ? "quantize_row" : "quantize", constants, names, 7,
-                              sizeof(hal_quantize_args));
+    hal_operator_launch_start(&launch, by_row(p) ? "quantize_row" : "quantize", constants, names, 7, sizeof args);
     launch.spec.group[0] = threads;
-    launch.grid = HAL_GRID2(by_row ? 1 : hal_groups(p->columns, tile), p->rows);
-    hal_quantize_args args = {.rows = (uint32_t)p->rows,
-                              .columns = (uint32_t)p->columns,
-                              .flags = ROW_FLAGS(dtypes[0], dtypes[1], dtypes[2], 0u, (uint32_t)p->strict,
-                                                 p->kernel_op | (uint32_t)p->scaling << 2)};
-    hal_set64(args.ldx, o[AT_X].ld);
-    hal_set64(args.ldy, o[AT_Y].ld);
-    const hal_access access[OPERANDS] = {HAL_READ, HAL_WRITE, by_row ? HAL_WRITE : HAL_READ};
-    return hal_operator_dispatch(list, p->op, &launch, p->operands, access, OPERANDS, AT_X, &args);
+    launch.grid = HAL_GRID2(by_row(p) ? 1 : hal_groups(p->columns, tile), p->rows);
+    return dispatch(list, p, &launch, &args);
 }
 
 static hal_status tell_cast(hal_cmdlist *list, const hal_cast_desc *given)
