@@ -44,8 +44,8 @@ typedef enum hal_scores {
  *
  * Device-side lengths are trusted to be consistent with the memory given; kv_length beyond page_columns * page_size is
  * HAL_ERROR_OUT_OF_RANGE, and a kv_lengths entry beyond kv_length is cut to it. Only HAL_MODE_FAST splits keys. Matrix
- * units (FP16 and BF16, not HAL_MODE_STRICT) take the weights rounded to dtype; sums stay FP32. In HAL_MODE_STRICT O, lse
- * and scores are the same bits on every backend. */
+ * units (FP16 and BF16, not HAL_MODE_STRICT) take the weights rounded to dtype; sums stay FP32. In HAL_MODE_STRICT O,
+ * lse and scores are the same bits on every backend. */
 typedef struct hal_attention_desc {
     size_t struct_size;
     uint64_t batch;
