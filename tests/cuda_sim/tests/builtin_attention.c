@@ -419,9 +419,10 @@ static kernel_result launch(sim_launch *l, const builtin_attention *p, const ope
     return kernel_launch(l, ranges, count, counters, text, size);
 }
 
-kernel_result builtin_attention_count(const ptx_function *function, const builtin_attention *p,
-                                      const sim_options *options, sim_counters *counters, char *text, size_t size)
+kernel_result builtin_attention_run(const ptx_function *function, const void *problem, const sim_options *options,
+                                    sim_counters *counters, char *text, size_t size)
 {
+    const builtin_attention *p = problem;
     operands o = operands_of(p);
     const uint32_t tile = p->room ? MMA_ROWS : THREADS / LANES, rows = p->q_length * (p->q_heads / p->kv_heads);
     sim_launch l = {.function = function,
@@ -436,12 +437,6 @@ kernel_result builtin_attention_count(const ptx_function *function, const builti
     }
     free_operands(&o);
     return result;
-}
-
-kernel_result builtin_attention_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                    char *text, size_t size)
-{
-    return builtin_attention_count(function, problem, options, NULL, text, size);
 }
 
 static void fill_parts(const builtin_attention *p, operands *o)
@@ -466,10 +461,10 @@ static void fill_parts(const builtin_attention *p, operands *o)
     }
 }
 
-kernel_result builtin_attention_combine_count(const ptx_function *function, const builtin_attention *p,
-                                              const sim_options *options, sim_counters *counters, char *text,
-                                              size_t size)
+kernel_result builtin_attention_combine_run(const ptx_function *function, const void *problem,
+                                            const sim_options *options, sim_counters *counters, char *text, size_t size)
 {
+    const builtin_attention *p = problem;
     operands o = operands_of(p);
     fill_parts(p, &o);
     sim_launch l = {.function = function,
@@ -482,10 +477,4 @@ kernel_result builtin_attention_combine_count(const ptx_function *function, cons
     }
     free_operands(&o);
     return result;
-}
-
-kernel_result builtin_attention_combine_run(const ptx_function *function, const void *problem,
-                                            const sim_options *options, char *text, size_t size)
-{
-    return builtin_attention_combine_count(function, problem, options, NULL, text, size);
 }

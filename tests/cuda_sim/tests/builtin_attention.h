@@ -21,17 +21,7 @@ typedef struct builtin_attention {
 } builtin_attention;
 enum { SHORTER_Q = 3, SHORTER_K = 13 };
 
-/* Kernel_runners: the problem is a builtin_attention. */
-kernel_result builtin_attention_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                    char *text, size_t size);
-/* attention_combine on splits as they should be. */
-kernel_result builtin_attention_combine_run(const ptx_function *function, const void *problem,
-                                            const sim_options *options, char *text, size_t size);
-/* The same, counted. */
-kernel_result builtin_attention_count(const ptx_function *function, const builtin_attention *problem,
-                                      const sim_options *options, sim_counters *counters, char *text, size_t size);
-kernel_result builtin_attention_combine_count(const ptx_function *function, const builtin_attention *problem,
-                                              const sim_options *options, sim_counters *counters, char *text,
-                                              size_t size);
+kernel_runner builtin_attention_run;
+kernel_runner builtin_attention_combine_run; /* attention_combine on splits as they should be */
 
 #endif

@@ -97,9 +97,10 @@ static kernel_result launch(const ptx_function *function, const builtin_gemm *ge
     return kernel_launch(&l, ranges, 3, counters, text, size);
 }
 
-kernel_result builtin_gemm_count(const ptx_function *function, const builtin_gemm *gemm, const sim_options *options,
-                                 sim_counters *counters, char *text, size_t size)
+kernel_result builtin_gemm_run(const ptx_function *function, const void *problem, const sim_options *options,
+                               sim_counters *counters, char *text, size_t size)
 {
+    const builtin_gemm *gemm = problem;
     const matrix m[3] = {matrix_of(gemm->dtype, gemm->m, gemm->k, gemm->pad_a),
                          gemm->trans_b ? matrix_of(gemm->dtype, gemm->n, gemm->k, gemm->pad_b)
                                        : matrix_of(gemm->dtype, gemm->k, gemm->n, gemm->pad_b),
@@ -114,10 +115,4 @@ kernel_result builtin_gemm_count(const ptx_function *function, const builtin_gem
     free(m[1].data);
     free(m[2].data);
     return result;
-}
-
-kernel_result builtin_gemm_run(const ptx_function *function, const void *problem, const sim_options *options,
-                               char *text, size_t size)
-{
-    return builtin_gemm_count(function, problem, options, NULL, text, size);
 }

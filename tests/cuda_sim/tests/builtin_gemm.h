@@ -12,11 +12,6 @@ typedef struct builtin_gemm {
     uint32_t pad_a, pad_b, pad_d; /* elements behind each row: NaN in A and B, and to be left alone in D */
 } builtin_gemm;
 
-/* A kernel_runner: the problem is a builtin_gemm. */
-kernel_result builtin_gemm_run(const ptx_function *function, const void *problem, const sim_options *options,
-                               char *text, size_t size);
-/* The same, counted. */
-kernel_result builtin_gemm_count(const ptx_function *function, const builtin_gemm *gemm, const sim_options *options,
-                                 sim_counters *counters, char *text, size_t size);
+kernel_runner builtin_gemm_run;
 
 #endif

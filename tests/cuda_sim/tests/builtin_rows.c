@@ -59,9 +59,10 @@ typedef struct parameters {
     hal_activation_args args;
 } parameters;
 
-kernel_result builtin_activation_count(const ptx_function *function, const builtin_activation *p,
-                                       const sim_options *options, sim_counters *counters, char *text, size_t size)
+kernel_result builtin_activation_run(const ptx_function *function, const void *problem, const sim_options *options,
+                                     sim_counters *counters, char *text, size_t size)
 {
+    const builtin_activation *p = problem;
     void *a = rows_of(p->dtype_a, p->rows, p->columns, p->pad, 1);
     void *b = p->dtype_b ? rows_of(p->dtype_b, p->b_rows, p->b_columns, p->pad, 77) : NULL;
     void *y = kernel_memory(bytes_of(p->dtype_y, p->rows, p->columns, p->pad));
@@ -89,12 +90,6 @@ kernel_result builtin_activation_count(const ptx_function *function, const built
     free(b);
     free(y);
     return result;
-}
-
-kernel_result builtin_activation_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                     char *text, size_t size)
-{
-    return builtin_activation_count(function, problem, options, NULL, text, size);
 }
 
 /* --- transposition --- */
@@ -126,9 +121,10 @@ static kernel_result compare_transposed(const builtin_transpose *p, const uint8_
     return KERNEL_RIGHT;
 }
 
-kernel_result builtin_transpose_count(const ptx_function *function, const builtin_transpose *p,
-                                      const sim_options *options, sim_counters *counters, char *text, size_t size)
+kernel_result builtin_transpose_run(const ptx_function *function, const void *problem, const sim_options *options,
+                                    sim_counters *counters, char *text, size_t size)
 {
+    const builtin_transpose *p = problem;
     const size_t bytes_x = bytes_of_elements(p->width, p->rows, p->columns, p->pad_x),
                  bytes_y = bytes_of_elements(p->width, p->columns, p->rows, p->pad_y);
     uint8_t *x = kernel_memory(bytes_x), *y = kernel_memory(bytes_y);
@@ -158,10 +154,4 @@ kernel_result builtin_transpose_count(const ptx_function *function, const builti
     free(x);
     free(y);
     return result;
-}
-
-kernel_result builtin_transpose_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                    char *text, size_t size)
-{
-    return builtin_transpose_count(function, problem, options, NULL, text, size);
 }

@@ -11,22 +11,13 @@ typedef struct builtin_activation {
     uint32_t pad; /* elements behind each row */
 } builtin_activation;
 
-/* A kernel_runner: the problem is a builtin_activation. */
-kernel_result builtin_activation_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                     char *text, size_t size);
-/* The same, counted. */
-kernel_result builtin_activation_count(const ptx_function *function, const builtin_activation *problem,
-                                       const sim_options *options, sim_counters *counters, char *text, size_t size);
-
 /* Entry transpose. Elements are numbers of their own. */
 typedef struct builtin_transpose {
     uint32_t width;         /* bytes of an element: 1, 2 or 4 */
     uint32_t rows, columns; /* of x; y has columns rows */
     uint32_t pad_x, pad_y;  /* elements behind each row */
 } builtin_transpose;
-kernel_result builtin_transpose_run(const ptx_function *function, const void *problem, const sim_options *options,
-                                    char *text, size_t size);
-kernel_result builtin_transpose_count(const ptx_function *function, const builtin_transpose *problem,
-                                      const sim_options *options, sim_counters *counters, char *text, size_t size);
+
+kernel_runner builtin_activation_run, builtin_transpose_run;
 
 #endif

@@ -44,7 +44,7 @@ static size_t bytes_of(uint32_t rows, uint32_t columns)
 }
 
 static kernel_result launch(const ptx_function *function, const gemm_case *gemm, const sim_options *options,
-                            const matrices *values, char *text, size_t size)
+                            const matrices *values, sim_counters *counters, char *text, size_t size)
 {
     uint32_t rows = TILE * gemm->cluster;
     parameters p = {
@@ -65,7 +65,7 @@ static kernel_result launch(const ptx_function *function, const gemm_case *gemm,
                     .dynamic_shared = SHARED,
                     .params = (const uint8_t *)&p,
                     .options = *options};
-    return kernel_launch(&l, ranges, 3, NULL, text, size);
+    return kernel_launch(&l, ranges, 3, counters, text, size);
 }
 
 static kernel_result compare(const gemm_case *gemm, const matrices *values, char *text, size_t size)
@@ -87,15 +87,15 @@ static kernel_result compare(const gemm_case *gemm, const matrices *values, char
     return KERNEL_RIGHT;
 }
 
-kernel_result gemm_run(const ptx_function *function, const void *problem, const sim_options *options, char *text,
-                       size_t size)
+kernel_result gemm_run(const ptx_function *function, const void *problem, const sim_options *options,
+                       sim_counters *counters, char *text, size_t size)
 {
     const gemm_case *gemm = problem;
     matrices values = {kernel_memory(bytes_of(gemm->m, gemm->k)), kernel_memory(bytes_of(gemm->n, gemm->k)),
                        kernel_memory(bytes_of(gemm->m, gemm->n))};
     fill(values.a, gemm->m, gemm->k, 1);
     fill(values.b, gemm->n, gemm->k, 77);
-    kernel_result result = launch(function, gemm, options, &values, text, size);
+    kernel_result result = launch(function, gemm, options, &values, counters, text, size);
     if (result == KERNEL_RIGHT) {
         result = compare(gemm, &values, text, size);
     }

@@ -11,8 +11,6 @@ typedef struct gemm_case {
     uint32_t m, n, k; /* n and k multiples of 8 */
 } gemm_case;
 
-/* A kernel_runner: the problem is a gemm_case. */
-kernel_result gemm_run(const ptx_function *function, const void *problem, const sim_options *options, char *text,
-                       size_t size);
+kernel_runner gemm_run; /* its problem is a gemm_case */
 
 #endif

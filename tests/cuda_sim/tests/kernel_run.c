@@ -1,6 +1,7 @@
 /* kernel_run.c - see kernel_run.h. */
 #include "kernel_run.h"
 #include "kernel_abi.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +96,28 @@ float kernel_of_bf16(uint16_t bits)
     return value;
 }
 
+float kernel_of_e4m3(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    const float magnitude = exponent ? ldexpf((float)(8 + fraction), exponent - 10) : ldexpf((float)fraction, -9);
+    return (code & 127) == 127 ? NAN : code & 128 ? -magnitude : magnitude;
+}
+
+static uint8_t code_of(float value)
+{
+    uint8_t code = 0;
+    while (kernel_of_e4m3(code) != value && code < 0xff) {
+        code++;
+    }
+    return code;
+}
+
 void kernel_set(void *array, uint32_t dtype, size_t i, float value)
 {
     if (dtype == HAL_KERNEL_F32) {
         ((float *)array)[i] = value;
+    } else if (dtype == HAL_KERNEL_F8E4M3) {
+        ((uint8_t *)array)[i] = code_of(value);
     } else {
         ((uint16_t *)array)[i] = kernel_bf16(value);
     }
@@ -106,5 +125,7 @@ void kernel_set(void *array, uint32_t dtype, size_t i, float value)
 
 float kernel_get(const void *array, uint32_t dtype, size_t i)
 {
-    return dtype == HAL_KERNEL_F32 ? ((const float *)array)[i] : kernel_of_bf16(((const uint16_t *)array)[i]);
+    return dtype == HAL_KERNEL_F32      ? ((const float *)array)[i]
+           : dtype == HAL_KERNEL_F8E4M3 ? kernel_of_e4m3(((const uint8_t *)array)[i])
+                                        : kernel_of_bf16(((const uint16_t *)array)[i]);
 }

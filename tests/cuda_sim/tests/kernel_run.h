@@ -7,6 +7,10 @@
 
 typedef enum kernel_result { KERNEL_RIGHT, KERNEL_NOT_RUN, KERNEL_FAULT, KERNEL_WRONG } kernel_result;
 
+/* Launches a kernel on a problem of its own type and compares. `counters` may be NULL; `text` says what went wrong. */
+typedef kernel_result kernel_runner(const ptx_function *function, const void *problem, const sim_options *options,
+                                    sim_counters *counters, char *text, size_t size);
+
 /* The module in a file with one of its entries only, for the caller to free; a test ends where there is none. */
 char *kernel_text(const char *path, const char *entry);
 /* sim_launch_run with its ranges in any order. `text` says what went wrong. */
@@ -20,7 +24,8 @@ void *kernel_memory(size_t bytes);
 float kernel_number(size_t row, size_t column, uint32_t seed);
 uint16_t kernel_bf16(float value);
 float kernel_of_bf16(uint16_t bits);
-/* One element of a HAL_KERNEL_ dtype: F32, or BF16. */
+float kernel_of_e4m3(uint8_t code);
+/* One element of a HAL_KERNEL_ dtype: F32, BF16, or F8E4M3, which must have the value. */
 void kernel_set(void *array, uint32_t dtype, size_t i, float value);
 float kernel_get(const void *array, uint32_t dtype, size_t i);
 

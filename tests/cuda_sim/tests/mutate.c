@@ -134,7 +134,8 @@ static void expect_caught(const kernel_subject *subject, const mutant *m)
     kernel_result result = KERNEL_RIGHT;
     for (uint32_t t = 0; module && t < TIMINGS && result == KERNEL_RIGHT; t++) {
         sim_options options = options_of(subject, t);
-        result = subject->run(ptx_module_entry(module, subject->entry), subject->problem, &options, what, sizeof what);
+        result =
+            subject->run(ptx_module_entry(module, subject->entry), subject->problem, &options, NULL, what, sizeof what);
         times[t] = ".xf#"[result];
     }
     SIM_CHECK(result > KERNEL_NOT_RUN, "%s: %s: not caught", subject->entry, m->name);
@@ -158,7 +159,7 @@ void kernel_right(const kernel_subject *subject, const char *name)
     for (uint32_t t = 0; module && t < TIMINGS; t++) {
         sim_options options = options_of(subject, t);
         kernel_result result =
-            subject->run(ptx_module_entry(module, subject->entry), subject->problem, &options, what, sizeof what);
+            subject->run(ptx_module_entry(module, subject->entry), subject->problem, &options, NULL, what, sizeof what);
         SIM_CHECK(result == KERNEL_RIGHT, "%s: %s, timing %u: %s", subject->entry, name, t, what);
     }
     ptx_module_free(module);

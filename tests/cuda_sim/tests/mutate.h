@@ -8,9 +8,6 @@
 
 #include "kernel_run.h"
 
-/* Launches the kernel on the problem and compares. */
-typedef kernel_result kernel_runner(const ptx_function *function, const void *problem, const sim_options *options,
-                                    char *text, size_t size);
 typedef struct kernel_subject {
     const char *text, *entry; /* kernel_text() */
     kernel_runner *run;

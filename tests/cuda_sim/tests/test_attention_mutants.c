@@ -93,7 +93,7 @@ static void any_paged(void)
         {"keys of a page by the sum", "sub.s32", 0, MUTANT_REPLACE, "sub", "add", .from = "ld.global.s32"},
         {"lengths are not looked at", "min.s32", 0, MUTANT_REPLACE, "min", "max"},
         {"the first split takes all", "min.u32", 2, MUTANT_REPLACE, "min", "max"},
-        {"the greatest of two is the other", "setp.gt.f32", 3, MUTANT_REPLACE, "gt", "lt", .from = ", -256;"},
+        {"the greatest of two is the other", "setp.gt.f32", MUTANT_LAST, MUTANT_REPLACE, "gt", "lt", .until = "+248]"},
         {"a part's column is not stored", "st.global.f32", 0, MUTANT_DROP},
     };
     builtin_attention p = plain;

@@ -1,8 +1,13 @@
 /* test_kernel_counters.c - what libhal's own CUDA kernels move and compute, each count by a formula. A kernel that is
  * changed so that it reads more, or meets bank conflicts, fails here. */
+#include "builtin_attention.h"
+#include "builtin_convert.h"
 #include "builtin_gemm.h"
+#include "builtin_reduce.h"
 #include "builtin_rows.h"
-#include "kernel_abi.h"
+#include "kernel_attention.h"
+#include "kernel_convert.h"
+#include "kernel_rows.h"
 #include "sim_test.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +23,24 @@ static ptx_module *module_of(const char *file, const char *entry)
     return module;
 }
 
-static sim_counters count_gemm(const char *file, const char *entry, const builtin_gemm *gemm)
+/* Runs the kernel on one problem. */
+static sim_counters count_of(const char *file, const char *entry, kernel_runner *run, const void *problem)
 {
     char what[1024] = "";
     sim_counters counters = {0};
     ptx_module *module = module_of(file, entry);
     if (module) {
         kernel_result result =
-            builtin_gemm_count(ptx_module_entry(module, entry), gemm, &(sim_options){0}, &counters, what, sizeof what);
+            run(ptx_module_entry(module, entry), problem, &(sim_options){0}, &counters, what, sizeof what);
         SIM_CHECK(result == KERNEL_RIGHT, "%s: %s", entry, what);
     }
     ptx_module_free(module);
     return counters;
+}
+
+static sim_counters count_gemm(const char *file, const char *entry, const builtin_gemm *gemm)
+{
+    return count_of(file, entry, builtin_gemm_run, gemm);
 }
 
 static void expect(const char *where, const char *entry, const char *what, count got, count want)
@@ -164,14 +175,9 @@ static void activation(void)
         {HAL_KERNEL_BF16, 0, HAL_KERNEL_F32, 5, 1104, 0, 0, 0},
         {HAL_KERNEL_BF16, HAL_KERNEL_F32, HAL_KERNEL_BF16, 5, 1104, 5, 1104, 16},
     };
-    ptx_module *module = module_of(KERNELS "activation.ptx", "activation");
-    for (size_t i = 0; module && i < sizeof problems / sizeof problems[0]; i++) {
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         const builtin_activation *p = &problems[i];
-        char what[1024] = "";
-        sim_counters c = {0};
-        kernel_result result = builtin_activation_count(ptx_module_entry(module, "activation"), p, &(sim_options){0},
-                                                        &c, what, sizeof what);
-        SIM_CHECK(result == KERNEL_RIGHT, "activation: %s", what);
+        const sim_counters c = count_of(KERNELS "activation.ptx", "activation", builtin_activation_run, p);
         const count size_a = p->dtype_a == HAL_KERNEL_F32 ? 4 : 2, size_y = p->dtype_y == HAL_KERNEL_F32 ? 4 : 2,
                     size_b = p->dtype_b == HAL_KERNEL_F32 ? 4 : 0, elements = (count)p->rows * p->columns;
         EXPECT("activation", "bytes read", c.global_read_bytes, elements * (size_a + size_b));
@@ -180,7 +186,6 @@ static void activation(void)
         EXPECT("activation", "sectors written", c.global_write_sectors, elements * size_y / 32);
         EXPECT("activation", "shared bytes", c.shared_read_bytes + c.shared_write_bytes, 0);
     }
-    ptx_module_free(module);
 }
 
 /* Every element once in and once out, whole sectors, and no bank conflict whatever the width: the lines of the tile
@@ -189,14 +194,9 @@ static void transpose(void)
 {
     static const builtin_transpose problems[] = {
         {4, 96, 160, 0, 0}, {2, 96, 160, 0, 0}, {1, 96, 160, 0, 0}, {4, 80, 48, 16, 48}};
-    ptx_module *module = module_of(KERNELS "transpose.ptx", "transpose");
-    for (size_t i = 0; module && i < sizeof problems / sizeof problems[0]; i++) {
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
         const builtin_transpose *p = &problems[i];
-        char what[1024] = "";
-        sim_counters c = {0};
-        kernel_result result =
-            builtin_transpose_count(ptx_module_entry(module, "transpose"), p, &(sim_options){0}, &c, what, sizeof what);
-        SIM_CHECK(result == KERNEL_RIGHT, "transpose: %s", what);
+        const sim_counters c = count_of(KERNELS "transpose.ptx", "transpose", builtin_transpose_run, p);
         const count bytes = (count)p->rows * p->columns * p->width;
         EXPECT("transpose", "bytes read", c.global_read_bytes, bytes);
         EXPECT("transpose", "sectors read", c.global_read_sectors, bytes / 32);
@@ -204,7 +204,254 @@ static void transpose(void)
         EXPECT("transpose", "sectors written", c.global_write_sectors, bytes / 32);
         EXPECT("transpose", "bank conflicts", c.shared_conflicts, 0);
     }
-    ptx_module_free(module);
+}
+
+/* --- rows that are reduced --- */
+
+static count size_of(uint32_t dtype)
+{
+    return dtype == 0 ? 0 : dtype == HAL_KERNEL_F32 ? 4 : dtype == HAL_KERNEL_F8E4M3 ? 1 : 2;
+}
+
+static void expect_bytes(const char *where, const char *entry, const sim_counters *c, count read, count written)
+{
+    expect(where, entry, "bytes read", c->global_read_bytes, read);
+    expect(where, entry, "bytes written", c->global_write_bytes, written);
+}
+
+/* Whole sectors only. */
+static void expect_sectors(const char *where, const char *entry, const sim_counters *c)
+{
+    expect(where, entry, "sectors read", c->global_read_sectors, c->global_read_bytes / 32);
+    expect(where, entry, "sectors written", c->global_write_sectors, c->global_write_bytes / 32);
+    expect(where, entry, "bank conflicts", c->shared_conflicts, 0);
+}
+
+/* A row that fits on chip: x, the residual and the weight once in; y and the new residual once out. Else x and the
+ * residual come once for the mean, once for the greatest magnitude if the row is quantised, and once for y; the weight
+ * as often but for the mean. A block takes the last row for those that it has too many. A scale for each quantised
+ * row. */
+static void rmsnorm(void)
+{
+    enum { F32 = HAL_KERNEL_F32, BF16 = HAL_KERNEL_BF16, F8 = HAL_KERNEL_F8E4M3 };
+    static const builtin_rmsnorm problems[] = {
+        {F32, F32, F32, 3, 1024, 0, {256, 1, 1}, false, false},
+        {BF16, BF16, BF16, 3, 4096, 0, {256, 1, 4}, false, false},
+        {BF16, BF16, BF16, 2, 5120, 32, {256, 1, 8}, true, false},
+        {BF16, 0, BF16, 11, 128, 0, {32, 8, 1}, true, false},
+        {BF16, F32, F8, 2, 4096, 0, {256, 1, 4}, true, false},
+        {F32, F32, F32, 2, 9216, 0, {256, 1, 0}, true, false},
+        {BF16, BF16, F8, 2, 9216, 0, {256, 1, 0}, false, false},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_rmsnorm *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "rmsnorm.ptx", "rmsnorm", builtin_rmsnorm_run, p);
+        const bool quantised = p->dtype_y == F8;
+        const count rows = groups(p->rows, p->shape.rows) * p->shape.rows, times = p->shape.keep ? 1 : 2 + quantised;
+        const count x = size_of(p->dtype) * (p->residual ? 2 : 1), y = size_of(p->dtype_y),
+                    sum = p->residual ? size_of(p->dtype) : 0, weight = size_of(p->dtype_weight);
+        const count read = rows * p->columns * (x * times + weight * (times > 1 ? times - 1 : 1));
+        expect_bytes(SIM_HERE, "rmsnorm", &c, read, (count)p->rows * (p->columns * (y + sum) + (quantised ? 4 : 0)));
+        if (!quantised) {
+            expect_sectors(SIM_HERE, "rmsnorm", &c);
+        }
+    }
+}
+
+/* Parts of a row: each of the RMSNORM_PARTS blocks reads its share, and all partial sums, in each phase but the first.
+ * Sums and greatest magnitudes of parts go through memory. */
+static void rmsnorm_in_parts(void)
+{
+    static const builtin_rmsnorm problem = {.dtype = HAL_KERNEL_BF16,
+                                            .dtype_weight = HAL_KERNEL_BF16,
+                                            .dtype_y = HAL_KERNEL_BF16,
+                                            .rows = 2,
+                                            .columns = 32768,
+                                            .shape = {256, 1, 0},
+                                            .parts = true};
+    const sim_counters c = count_of(KERNELS "rmsnorm.ptx", "rmsnorm", builtin_rmsnorm_run, &problem);
+    const count elements = 2 * 32768, sums = 2 * 4 * ROW_SUMS;
+    expect_bytes(SIM_HERE, "rmsnorm", &c, 2 * (2 * elements + elements) + RMSNORM_PARTS * sums, 2 * elements + sums);
+}
+
+/* A row that fits on chip once in and once out. Else twice: maximum and sum take one pass where it is online, else one
+ * each; y is the last. The mask comes with x. */
+static void softmax(void)
+{
+    enum { F32 = HAL_KERNEL_F32, BF16 = HAL_KERNEL_BF16 };
+    static const builtin_softmax problems[] = {
+        {F32, 0, F32, 3, 1024, 0, {256, 1, 1}, false, false},
+        {F32, BF16, BF16, 2, 4096, 16, {256, 1, 4}, false, false},
+        {BF16, 0, F32, 11, 128, 0, {32, 8, 1}, true, false},
+        {F32, 0, F32, 2, 9216, 0, {256, 1, 0}, false, true},
+        {F32, F32, F32, 2, 9216, 0, {256, 1, 0}, false, false},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_softmax *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "softmax.ptx", "softmax", builtin_softmax_run, p);
+        const count rows = groups(p->rows, p->shape.rows) * p->shape.rows, times = p->shape.keep ? 1 : 3 - p->online;
+        expect_bytes(SIM_HERE, "softmax", &c, rows * p->columns * times * (size_of(p->dtype) + size_of(p->dtype_mask)),
+                     (count)p->rows * p->columns * size_of(p->dtype_y));
+        expect_sectors(SIM_HERE, "softmax", &c);
+    }
+}
+
+/* --- attention --- */
+
+/* Rows of a tile see its last row's keys, in blocks of ATTENTION_KEYS: so many of them are read for the tile. */
+static count keys_of_tile(const builtin_attention *p, count tile, count tile_rows)
+{
+    const count ratio = p->q_heads / p->kv_heads, rows = p->q_length * ratio, end = (tile + 1) * tile_rows;
+    const count last = (end < rows ? end : rows) - 1;
+    const bool causal = p->options & ATTENTION_BOTTOM_RIGHT;
+    const count visible = causal ? last / ratio + p->kv_length - p->q_length + 1 : p->kv_length;
+    const count read = groups(visible, ATTENTION_KEYS) * ATTENTION_KEYS;
+    return read < p->kv_length ? read : p->kv_length;
+}
+
+/* Every tile of rows scans its keys and values once: with S scans of L keys, 2 S L d elements where both have d
+ * dimensions. attention_mma reads q once; attention reads a tile's q for each of its blocks of keys. o is written once.
+ * Where keys are split, each split has an o of its own in FP32, its greatest score and its sum. */
+static void expect_attention(const char *where, const char *entry, const builtin_attention *p, const sim_counters *c)
+{
+    const count size = size_of(p->dtype), tile_rows = p->room ? 64 : 16, heads = (count)p->batch * p->kv_heads;
+    const count rows = (count)p->q_length * (p->q_heads / p->kv_heads);
+    count kv = 0, q = 0, mma = 0;
+    for (count tile = 0; tile < groups(rows, tile_rows); tile++) {
+        const count keys = keys_of_tile(p, tile, tile_rows), blocks = groups(keys, ATTENTION_KEYS);
+        const count tile_end = (tile + 1) * tile_rows, here = (tile_end < rows ? tile_end : rows) - tile * tile_rows;
+        kv += keys * (p->head_dim + p->value_dim) * size;
+        q += here * p->head_dim * size * (p->room ? p->splits : blocks);
+        mma += blocks * (4 * 2 * 2 * p->room / 16 * ATTENTION_KEYS / 16); /* 4 warps, q k and weights v */
+    }
+    const count outputs = heads * rows, lse = p->options & ATTENTION_HAS_LSE ? 4 : 0;
+    const count written = p->splits > 1 ? outputs * p->splits * (p->value_dim + 2) * 4
+                                        : outputs * (p->value_dim * size_of(p->dtype_o) + lse);
+    expect(where, entry, "bytes read", c->global_read_bytes, heads * (kv + q));
+    expect(where, entry, "bytes written", c->global_write_bytes, written);
+    expect(where, entry, "sectors read", c->global_read_sectors, c->global_read_bytes / 32);
+    expect(where, entry, "mma.sync", c->mma, heads * mma);
+    expect(where, entry, "bank conflicts", c->shared_conflicts, 0);
+}
+
+static void attention(void)
+{
+    static const builtin_attention base = {.dtype = HAL_KERNEL_F32,
+                                           .dtype_o = HAL_KERNEL_F32,
+                                           .batch = 2,
+                                           .q_heads = 4,
+                                           .kv_heads = 2,
+                                           .head_dim = 64,
+                                           .value_dim = 32,
+                                           .q_length = 21,
+                                           .kv_length = 141,
+                                           .splits = 1};
+    static const uint32_t options[] = {0, ATTENTION_BOTTOM_RIGHT | ATTENTION_HAS_LSE, 0};
+    for (uint32_t i = 0; i < 3; i++) {
+        builtin_attention p = base;
+        p.options = options[i];
+        p.splits = i == 2 ? 3 : 1;
+        const sim_counters c = count_of(KERNELS "attention.ptx", "attention", builtin_attention_run, &p);
+        expect_attention(SIM_HERE, "attention", &p, &c);
+        p.dtype = p.dtype_o = HAL_KERNEL_BF16;
+        p.room = 64;
+        p.q_length = 75;
+        const char *entry = "attention_mma__3_64";
+        const sim_counters d = count_of(KERNELS "attention_mma.ptx", entry, builtin_attention_run, &p);
+        expect_attention(SIM_HERE, entry, &p, &d);
+    }
+    const char *wide = "attention_mma__3_128";
+    builtin_attention p = base;
+    p.dtype = p.dtype_o = HAL_KERNEL_BF16;
+    p.room = p.head_dim = p.value_dim = 128;
+    const sim_counters c = count_of(KERNELS "attention_mma.ptx", wide, builtin_attention_run, &p);
+    expect_attention(SIM_HERE, wide, &p, &c);
+}
+
+/* A row's parts: each thread of 128 reads the greatest scores, and for each column that, the sum and the column. */
+static void attention_combine(void)
+{
+    static const builtin_attention p = {.dtype = HAL_KERNEL_F32,
+                                        .dtype_o = HAL_KERNEL_F32,
+                                        .batch = 2,
+                                        .q_heads = 3,
+                                        .kv_heads = 3,
+                                        .head_dim = 32,
+                                        .value_dim = 64,
+                                        .q_length = 5,
+                                        .kv_length = 256,
+                                        .splits = 4};
+    const sim_counters c =
+        count_of(KERNELS "attention_combine.ptx", "attention_combine", builtin_attention_combine_run, &p);
+    const count rows = 2 * 3 * 5;
+    expect_bytes(SIM_HERE, "attention_combine", &c, rows * 4 * 4 * (128 + 3 * 64), rows * 64 * 4);
+    EXPECT("attention_combine", "sectors written", c.global_write_sectors, rows * 64 * 4 / 32);
+}
+
+/* --- conversions --- */
+
+/* x once in, y once out; quantize_row needs x once more, for the scale, and writes that. A thread reads its scale, or
+ * those of its four columns. */
+static void quantize(void)
+{
+    enum { F32 = HAL_KERNEL_F32, BF16 = HAL_KERNEL_BF16, F8 = HAL_KERNEL_F8E4M3 };
+    static const builtin_quantize problems[] = {
+        {F32, BF16, QUANTIZE_CAST, 0, 3, 1056, 32},
+        {BF16, F32, QUANTIZE_CAST, 0, 3, 1056, 0},
+        {BF16, F8, QUANTIZE_CAST_NAN, 0, 3, 1056, 0},
+        {BF16, F8, QUANTIZE_CODES, QUANTIZE_PER_ROW, 3, 1056, 0},
+        {BF16, F8, QUANTIZE_CODES, QUANTIZE_PER_COLUMN, 3, 1056, 0},
+        {F8, BF16, QUANTIZE_VALUES, QUANTIZE_PER_TENSOR, 3, 1056, 0},
+        {BF16, F8, QUANTIZE_CODES, 0, 3, 2080, 0},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_quantize *p = &problems[i];
+        const bool scaled = p->op >= QUANTIZE_CODES, by_row = scaled && !p->scaling;
+        const char *entry = by_row ? "quantize_row" : "quantize";
+        const sim_counters c = count_of(KERNELS "quantize.ptx", entry, builtin_quantize_run, p);
+        const count elements = (count)p->rows * p->columns;
+        const count scales = by_row || !scaled ? 0 : p->scaling == QUANTIZE_PER_COLUMN ? 4 * elements : elements;
+        expect_bytes(SIM_HERE, entry, &c, elements * size_of(p->dtype) * (by_row ? 2 : 1) + scales,
+                     elements * size_of(p->dtype_y) + (by_row ? 4 * p->rows : 0));
+        if (!scaled) {
+            expect_sectors(SIM_HERE, entry, &c);
+        }
+    }
+}
+
+/* x once in, y once out, and a cosine and a sine for each pair; a thread reads its position, if there are any. */
+static void rope(void)
+{
+    static const builtin_rope problems[] = {
+        {HAL_KERNEL_F32, 3, 4, 64, 64, 0, 2, false, false},
+        {HAL_KERNEL_BF16, 3, 5, 128, 64, 16, 4, true, false},
+        {HAL_KERNEL_BF16, 3, 4, 64, 64, 0, 4, true, true},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_rope *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "rope.ptx", "rope", builtin_rope_run, p);
+        const count heads = (count)p->tokens * p->heads, x = heads * p->head_dim * size_of(p->dtype);
+        const count blocks = p->tokens * groups(p->heads, p->heads_a_group);
+        const count ids = p->ids ? blocks * 256 * 4 : 0;
+        expect_bytes(SIM_HERE, "rope", &c, x + heads * p->rotary_dim / 2 * 8 + ids, x);
+    }
+}
+
+/* Each row once out, and once in if the table has it; a thread reads the id for its four columns. */
+static void gather(void)
+{
+    static const builtin_gather problems[] = {
+        {HAL_KERNEL_BF16, HAL_KERNEL_BF16, 5, 1056, 7, 0, false},
+        {HAL_KERNEL_F32, HAL_KERNEL_BF16, 5, 1056, 7, 16, true},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_gather *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "gather.ptx", "gather", builtin_gather_run, p);
+        const count found = p->count - 1, ids = (count)p->count * p->columns / 4 * (p->int64 ? 8 : 4);
+        expect_bytes(SIM_HERE, "gather", &c, found * p->columns * size_of(p->dtype) + ids,
+                     (count)p->count * p->columns * size_of(p->dtype_y));
+        EXPECT("gather", "sectors written", c.global_write_sectors, c.global_write_bytes / 32);
+    }
 }
 
 int main(int argc, char **argv)
@@ -213,6 +460,14 @@ int main(int argc, char **argv)
                                                 {"gemm_mma", gemm_mma},
                                                 {"gemm_small", gemm_small},
                                                 {"activation", activation},
-                                                {"transpose", transpose}};
+                                                {"transpose", transpose},
+                                                {"rmsnorm", rmsnorm},
+                                                {"rmsnorm_in_parts", rmsnorm_in_parts},
+                                                {"softmax", softmax},
+                                                {"attention", attention},
+                                                {"attention_combine", attention_combine},
+                                                {"quantize", quantize},
+                                                {"rope", rope},
+                                                {"gather", gather}};
     return SIM_MAIN("kernel_counters", groups_of_tests);
 }

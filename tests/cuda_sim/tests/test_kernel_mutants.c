@@ -3,6 +3,7 @@
  * Edges matter: sizes leave parts of tiles, of slices and of 16-byte chunks, memory ends where the matrices do, and
  * what lies between their rows is NaN. */
 #include "builtin_gemm.h"
+#include "builtin_reduce.h"
 #include "builtin_rows.h"
 #include "kernel_abi.h"
 #include "mutate.h"
@@ -330,6 +331,101 @@ static void transpose(void)
     KERNEL("transpose", "transpose", builtin_transpose_run, &problem, list);
 }
 
+/* --- rows that stay on chip: two fours a thread, 6 columns of the second; sums of eight warps --- */
+
+static void softmax(void)
+{
+    static const mutant list[] = {
+        {"no bar.sync of maxima", "bar.sync", 3, MUTANT_DROP},
+        {"no bar.sync of sums", "bar.sync", MUTANT_LAST, MUTANT_DROP},
+        {"x loaded swapped", "ld.global.v4.u32", 0, MUTANT_SWAP, ""},
+        {"mask loaded swapped", "ld.global.v4.u32", 1, MUTANT_SWAP, ""},
+        {"three columns a thread", "min.u32", 0, MUTANT_LAST_OPERAND, NULL, "3", ", 4;"},
+        {"a four is not kept", "st.shared.v4.f32", 1, MUTANT_DROP},
+        {"kept swapped", "st.shared.v4.f32", 0, MUTANT_SWAP, ""},
+        {"exponentials are not kept", "st.shared.v4.f32", 4, MUTANT_DROP},
+        {"a warp's sums are not kept", "st.shared.v4.f32", MUTANT_LAST, MUTANT_DROP},
+        {"a warp's sums are read twice", "ld.shared.v4.f32", MUTANT_LAST, MUTANT_REPLACE, "+512]", "]", "+512]"},
+        {"maxima by shfl.up", "shfl.sync", 6, MUTANT_REPLACE, "bfly", "up"},
+        {"sums by shfl.up", "shfl.sync", 7, MUTANT_REPLACE, "bfly", "up"},
+        {"stored swapped", "st.global.v4.f32", MUTANT_LAST, MUTANT_SWAP, ""},
+        {"not stored", "st.global.v4.f32", MUTANT_LAST, MUTANT_DROP},
+        {"a row behind the last", "min.u32", 0, MUTANT_REPLACE, "min", "max"},
+    };
+    static const builtin_softmax problem = {.dtype = HAL_KERNEL_F32,
+                                            .dtype_mask = HAL_KERNEL_F32,
+                                            .dtype_y = HAL_KERNEL_F32,
+                                            .rows = 2,
+                                            .columns = 1030,
+                                            .pad = 2,
+                                            .shape = {256, 1, 2}};
+    KERNEL("softmax", "softmax", builtin_softmax_run, &problem, list);
+}
+
+static const builtin_rmsnorm norm_problem = {.dtype = HAL_KERNEL_F32,
+                                             .dtype_weight = HAL_KERNEL_F32,
+                                             .dtype_y = HAL_KERNEL_F32,
+                                             .rows = 2,
+                                             .columns = 1030,
+                                             .pad = 2,
+                                             .shape = {256, 1, 2},
+                                             .residual = true};
+
+static void rmsnorm(void)
+{
+    static const mutant list[] = {
+        {"no bar.sync of sums", "bar.sync", 7, MUTANT_DROP},
+        {"x loaded swapped", "ld.global.v4.u32", 0, MUTANT_SWAP, ""},
+        {"residual loaded swapped", "ld.global.v4.u32", 1, MUTANT_SWAP, ""},
+        {"weight loaded swapped", "ld.global.v4.u32", MUTANT_LAST, MUTANT_SWAP, ""},
+        {"three columns a thread", "min.u32", 0, MUTANT_LAST_OPERAND, NULL, "3", ", 4;"},
+        {"a four is not kept", "st.shared.v4.u32", 0, MUTANT_DROP},
+        {"kept swapped", "st.shared.v4.u32", 1, MUTANT_SWAP, ""},
+        {"a warp's sums are not kept", "st.shared.v4.f32", 3, MUTANT_DROP},
+        {"a warp's sums are read twice", "ld.shared.v4.f32", MUTANT_LAST, MUTANT_REPLACE, "+512]", "]", "+512]"},
+        {"sums by shfl.up", "shfl.sync", 11, MUTANT_REPLACE, "bfly", "up"},
+        {"y stored swapped", "st.global.v4.f32", 2, MUTANT_SWAP, ""},
+        {"new residual stored swapped", "st.global.v4.f32", 3, MUTANT_SWAP, ""},
+        {"new residual not stored", "st.global.v4.f32", 3, MUTANT_DROP},
+        {"a row behind the last", "min.u32", 0, MUTANT_REPLACE, "min", "max"},
+    };
+    KERNEL("rmsnorm", "rmsnorm", builtin_rmsnorm_run, &norm_problem, list);
+}
+
+static void rmsnorm_quantised(void)
+{
+    static const mutant list[] = {
+        {"no bar.sync of maxima", "bar.sync", MUTANT_LAST, MUTANT_DROP},
+        {"maxima by shfl.up", "shfl.sync", MUTANT_LAST, MUTANT_REPLACE, "bfly", "up"},
+        {"a warp's maximum is not kept", "st.shared.f32", MUTANT_LAST, MUTANT_DROP},
+        {"normalised values are not kept", "st.shared.v4.f32", MUTANT_LAST, MUTANT_DROP},
+        {"no scale", "st.global.f32", MUTANT_LAST, MUTANT_DROP},
+    };
+    builtin_rmsnorm problem = norm_problem;
+    problem.dtype_y = HAL_KERNEL_F8E4M3;
+    KERNEL("rmsnorm", "rmsnorm", builtin_rmsnorm_run, &problem, list);
+}
+
+/* Thirty-two blocks a row, in three launches; two turns for the squares. */
+static void rmsnorm_in_parts(void)
+{
+    static const mutant list[] = {
+        {"no bar.sync before squares", "bar.sync", 0, MUTANT_DROP},
+        {"no bar.sync behind squares", "bar.sync", 1, MUTANT_DROP},
+        {"squares are not kept", "st.shared.v4.f32", 0, MUTANT_DROP},
+        {"no bar.sync of sums", "bar.sync", 2, MUTANT_DROP},
+        {"a part ends with the row", "min.u32", 1, MUTANT_REPLACE, "min", "max", .from = "st.shared.v4.f32"},
+    };
+    builtin_rmsnorm problem = norm_problem;
+    problem.parts = true;
+    problem.residual = false;
+    problem.rows = 1;
+    problem.columns = 33000;
+    problem.shape.keep = 0;
+    problem.dtype_y = HAL_KERNEL_F8E4M3;
+    KERNEL("rmsnorm", "rmsnorm", builtin_rmsnorm_run, &problem, list);
+}
+
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {{"gemm_mma", gemm_mma},
@@ -340,6 +436,10 @@ int main(int argc, char **argv)
                                        {"gemm_small_edges", gemm_small_edges},
                                        {"gemm_small_columns", gemm_small_columns},
                                        {"activation", activation},
-                                       {"transpose", transpose}};
+                                       {"transpose", transpose},
+                                       {"softmax", softmax},
+                                       {"rmsnorm", rmsnorm},
+                                       {"rmsnorm_quantised", rmsnorm_quantised},
+                                       {"rmsnorm_in_parts", rmsnorm_in_parts}};
     return SIM_MAIN("kernel_mutants", groups);
 }
