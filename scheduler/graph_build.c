@@ -130,7 +130,7 @@ hal_tensor hal_graph_gemm(hal_graph *graph, hal_tensor a, hal_tensor b, const ha
     static const char op[] = "hal_graph_gemm";
     hal_graph_gemm_options options;
     gemm_operands of;
-    uint64_t n;
+    uint64_t n = 0;
     if (!hal_graph_takes(graph, op) ||
         !hal_graph_options(graph, given, &options, sizeof options, "hal_graph_gemm_options") ||
         !gemm_take(graph, op, a, b, &options, &of) || !gemm_check(graph, op, &of, options.trans_b, &n)) {

@@ -32,7 +32,8 @@ static const rule rules[HAL_STEP_OPS][HAL_SPACE_STATEMENTS] = {
     [HAL_STEP_ROPE] = {{"y[i,h0c] y[i,h1c] = x[i,h0c] x[i,h1c] cos[i,c] sin[i,c] positions[i]", NULL, 3}},
     [HAL_STEP_GATHER] = {{"y[i,j] = x[i,j] b[i]", NULL, 0}}, /* x's row is one of the table, whichever */
     [HAL_STEP_ATTENTION] = {{"~1[i,gr,s] += x[i,gre] b[s,ge]", "the product of query and key", 0},
-                            {"~2[i,gr] += ~1[i,gr,s] mask[i,s]", "the greatest score and the sum of exponentials", 3},
+                            {"~2[i,gr] += ~1[i,gr,s] mask[i,s] kv_lengths[0]",
+                             "the greatest score and the sum of exponentials", 3},
                             {"~3[i,gr,s] = ~1[i,gr,s] ~2[i,gr]", NULL, 1},
                             {"y[i,grv] += ~3[i,gr,s] v[s,gv]", "the weighted sum over keys", 0}},
 };

@@ -68,51 +68,57 @@ static bool is_complete(const question *q, unsigned reductions)
     return true;
 }
 
-/* How much of an index of the joining tensor a statement of the consumer needs at a time: what it reduces over, and
- * what lies between its accesses of the tensor (RoPE's pairs). */
+/* How much of an index of the joining tensor the consumer needs at a time: what it reduces over, now or once more
+ * statements have passed it on, and what lies between its accesses of the tensor (RoPE's pairs). */
 static uint64_t needed_at_once(const question *q, const hal_statement *statement, const hal_space_access *access,
-                               uint32_t index)
+                               uint32_t index, const char **what)
 {
     const hal_affine *at = &access->index[index];
-    uint64_t apart = 0, needed = 1;
+    int64_t apart = 0;
     for (uint32_t a = 0; a < statement->accesses; a++) {
         const hal_space_access *other = &statement->access[a];
-        if (other->role >= 0 && q->consumer->tensors[other->role] == q->consumer->tensors[access->role] &&
-            other->rank > index && other->index[index].plus - at->plus > (int64_t)apart) {
-            apart = (uint64_t)(other->index[index].plus - at->plus);
+        const bool same = other->role >= 0 && q->consumer->tensors[other->role] == q->consumer->tensors[access->role];
+        if (same && other->rank > index && other->index[index].plus - at->plus > apart) {
+            apart = other->index[index].plus - at->plus;
         }
     }
+    uint64_t needed = 1 + (uint64_t)apart;
+    *what = "a pair";
     for (uint32_t d = 0; d < q->to.dims; d++) {
-        const bool inside = (uint64_t)at->times[d] < apart || hal_space_reduces(statement, d);
-        needed +=
-            at->times[d] && inside && q->to.dim[d].extent ? (uint64_t)at->times[d] * (q->to.dim[d].extent - 1) : 0;
+        const hal_dim *dim = &q->to.dim[d];
+        if (at->times[d] && dim->extent && (at->times[d] < apart || dim->kind == HAL_DIM_REDUCTION)) {
+            needed += (uint64_t)at->times[d] * (dim->extent - 1);
+            *what = dim->kind == HAL_DIM_REDUCTION ? reduced_over(&q->to, d) : *what;
+        }
     }
-    return needed + apart;
+    return needed;
 }
 
 /* One access of the consumer against the producer's tile of the tensor. */
 static bool fits(const question *q, const hal_space_access *made, const hal_statement *statement,
                  const hal_space_access *access)
 {
-    for (uint32_t i = 0; i < access->rank; i++) {
-        const bool paired = made->rank == access->rank;
-        const uint64_t whole = paired ? hal_space_values(&q->from, &made->index[i], NULL) : 1;
-        const uint64_t have = paired ? hal_space_values(&q->from, &made->index[i], q->tile) : 0;
-        const uint64_t needed = needed_at_once(q, statement, access, i);
-        const char *what = statement->what ? statement->what : "a pair";
-        const char *const line[] = {i + 1 == access->rank ? "row" : "column",
-                                    i + 1 == access->rank ? "columns" : "rows"};
-        if (have >= whole || (have % needed == 0 && paired)) {
+    for (uint32_t i = 0; i < made->rank; i++) {
+        const uint64_t whole = hal_space_values(&q->from, &made->index[i], NULL);
+        const uint64_t have = hal_space_values(&q->from, &made->index[i], q->tile);
+        if (have >= whole) {
             continue;
         }
-        if (!paired) {
+        if (made->rank != access->rank) {
             return refuse(q, "'%s' is read in another shape than it is made in",
                           q->program->tensors[q->consumer->tensors[access->role]].name);
         }
-        return needed >= whole ? refuse(q, "%s needs the whole %s: a tile has %llu of %llu %s", what, line[0],
-                                        (unsigned long long)have, (unsigned long long)whole, line[1])
-                               : refuse(q, "%s needs %llu %s together: a tile has %llu", what,
-                                        (unsigned long long)needed, line[1], (unsigned long long)have);
+        const char *what;
+        const uint64_t needed = needed_at_once(q, statement, access, i, &what);
+        const bool columns = i + 1 == access->rank;
+        if (needed >= whole) {
+            return refuse(q, "%s needs the whole %s: a tile has %llu of %llu %s", what, columns ? "row" : "column",
+                          (unsigned long long)have, (unsigned long long)whole, columns ? "columns" : "rows");
+        }
+        if (have % needed) {
+            return refuse(q, "%s needs %llu %s together: a tile has %llu", what, (unsigned long long)needed,
+                          columns ? "columns" : "rows", (unsigned long long)have);
+        }
     }
     return true;
 }

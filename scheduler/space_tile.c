@@ -88,6 +88,41 @@ static uint32_t tensor_of(const hal_step *step, const hal_space_access *access)
     return access->role < 0 ? 0 : step->tensors[access->role];
 }
 
+static bool same_index(const hal_space_access *x, const hal_space_access *y)
+{
+    bool same = x->rank == y->rank;
+    for (uint32_t i = 0; same && i < x->rank; i++) {
+        same = x->index[i].plus == y->index[i].plus;
+        for (uint32_t d = 0; same && d < HAL_SPACE_DIMS; d++) {
+            same = x->index[i].times[d] == y->index[i].times[d];
+        }
+    }
+    return same;
+}
+
+/* Elements of a tensor that the step touches. What two accesses have in common is counted once where they are the same,
+ * or all of it is touched. */
+static uint64_t touched(const hal_space *space, const hal_step *step, uint32_t tensor)
+{
+    const hal_space_access *seen[HAL_SPACE_STATEMENTS * HAL_SPACE_ACCESSES];
+    uint32_t count = 0;
+    uint64_t elements = 0;
+    for (uint32_t s = 0; s < space->statements; s++) {
+        for (uint32_t a = 0; a < space->statement[s].accesses; a++) {
+            const hal_space_access *access = &space->statement[s].access[a];
+            bool again = tensor_of(step, access) != tensor;
+            for (uint32_t i = 0; !again && i < count; i++) {
+                again = same_index(seen[i], access);
+            }
+            if (!again) {
+                seen[count++] = access;
+                elements += hal_space_footprint(space, access, NULL);
+            }
+        }
+    }
+    return elements;
+}
+
 uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows)
 {
     hal_space space;
@@ -95,20 +130,13 @@ uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint6
     hal_space_of(program, step, rows, &space);
     for (uint32_t role = 0; role < HAL_ROLES; role++) {
         const uint32_t id = step->tensors[role];
-        uint64_t touched = 0;
         bool counted = id == 0;
         for (uint32_t before = 0; before < role; before++) {
             counted = counted || step->tensors[before] == id;
         }
-        for (uint32_t s = 0; !counted && s < space.statements; s++) {
-            for (uint32_t a = 0; a < space.statement[s].accesses; a++) {
-                const hal_space_access *access = &space.statement[s].access[a];
-                touched += tensor_of(step, access) == id ? hal_space_footprint(&space, access, NULL) : 0;
-            }
-        }
         if (!counted) {
             const uint64_t all = hal_tensor_bytes(&program->tensors[id], rows);
-            const uint64_t some = touched * program->tensors[id].element_size;
+            const uint64_t some = touched(&space, step, id) * program->tensors[id].element_size;
             bytes += some < all ? some : all;
         }
     }
@@ -147,18 +175,6 @@ static uint64_t tiled_elements(const hal_space *space, const hal_statement *stat
         elements += tiles ? tiles * elements_of(access, points) : 0;
     }
     return again * elements;
-}
-
-static bool same_index(const hal_space_access *x, const hal_space_access *y)
-{
-    bool same = x->rank == y->rank;
-    for (uint32_t i = 0; same && i < x->rank; i++) {
-        same = x->index[i].plus == y->index[i].plus;
-        for (uint32_t d = 0; same && d < HAL_SPACE_DIMS; d++) {
-            same = x->index[i].times[d] == y->index[i].times[d];
-        }
-    }
-    return same;
 }
 
 static bool reductions_whole(const hal_space *space, const hal_statement *statement, const uint64_t *tile)
