@@ -197,7 +197,40 @@ static void footprints_by_brute_force(void **state)
     }
 }
 
+/* Where values meet and leave gaps, the footprint is no more than all values from the first to the last. */
+static void footprint_is_bounded(void **state)
+{
+    (void)state;
+    const hal_space space = {.dims = 2, .dim = {{"i", HAL_DIM_PARALLEL, 5}, {"j", HAL_DIM_PARALLEL, 5}}};
+    const hal_space_access access = {.rank = 1, .index = {{.times = {2, 3}}}};
+    assert_int_equal(touched(&space, &access, NULL), 19);
+    assert_int_equal(hal_space_footprint(&space, &access, NULL), 21);
+}
+
 /* Every operator */
+
+static void heads_and_pairs(void **state)
+{
+    (void)state;
+    hal_graph *graph = new_graph();
+    const hal_tensor x = input(graph, "x", HAL_F16, HAL_DIMS(HAL_ROWS, 3 * 10));
+    const hal_tensor table = input(graph, "cos", HAL_F32, HAL_DIMS(64, 5));
+    hal_graph_rope(graph, x, 3, table, table, HAL_NO_TENSOR);
+    const hal_program *program = program_of(graph);
+    hal_space space;
+    hal_space_of(program, &program->steps[0], 4, &space);
+    const hal_statement *statement = &space.statement[0];
+    const int64_t plus[] = {0, 5, 0, 5}; /* y's halves, x's halves */
+    for (uint32_t a = 0; a < 4; a++) {
+        const hal_affine *column = &statement->access[a].index[1];
+        assert_int_equal(column->plus, plus[a]);
+        for (uint32_t d = 0; d < space.dims; d++) {
+            const char name = *space.dim[d].name;
+            assert_int_equal(column->times[d], name == 'h' ? 10 : name == 'c' ? 1 : 0);
+        }
+    }
+    hal_graph_destroy(graph);
+}
 
 /* A step of every kind, most operands given. */
 static hal_graph *every_operator(void)
@@ -419,6 +452,8 @@ static void activation_after_the_loop(void **state)
     /* Work moved past a loop: the next GEMM sums over all columns. */
     expect(graph, 1, 3, (const uint64_t[6]){128, 128},
            "the sum over k needs the whole row: a tile has 128 of 4096 columns");
+    expect(graph, 1, 3, (const uint64_t[6]){128, 4095},
+           "the sum over k needs the whole row: a tile has 4095 of 4096 columns");
     expect(graph, 1, 3, (const uint64_t[6]){128, 0}, NULL);
     expect(graph, 0, 3, NULL, "no tensor joins the two");
     hal_graph_destroy(graph);
@@ -500,6 +535,8 @@ int main(void)
         cmocka_unit_test(gemm_traffic),
         cmocka_unit_test(gemm_tiles_one_by_one),
         cmocka_unit_test(footprints_by_brute_force),
+        cmocka_unit_test(footprint_is_bounded),
+        cmocka_unit_test(heads_and_pairs),
         cmocka_unit_test(every_operator_touches_its_tensors),
         cmocka_unit_test(flops),
         cmocka_unit_test(activation_chain),
