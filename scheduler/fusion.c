@@ -25,23 +25,35 @@ static uint32_t stored_sums(const hal_program *program, const hal_step *step, ha
                                                                                                       : 1;
 }
 
-static uint64_t bytes_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
+static uint64_t sum_bytes(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
 {
     const hal_tensor_info *y = &program->tensors[step->tensors[HAL_ROLE_Y]];
-    const uint64_t sum = hal_tensor_rows(y, rows) * hal_tensor_columns(y) * sizeof(float);
-    return hal_space_bytes(program, step, rows) + 2 * sum * stored_sums(program, step, mode);
+    return stored_sums(program, step, mode) * hal_tensor_rows(y, rows) * hal_tensor_columns(y) * sizeof(float);
 }
 
+static uint64_t bytes_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
+{
+    return hal_space_bytes(program, step, rows) + 2 * sum_bytes(program, step, rows, mode);
+}
+
+/* What the second phase moves is not hidden behind the arithmetic of the first. */
 static double predict_us(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode,
                          const hal_model_machine *machine)
 {
     const bool matrices = step->op == HAL_STEP_GEMM || step->op == HAL_STEP_ATTENTION;
-    const uint32_t sums = stored_sums(program, step, mode);
+    const hal_dtype dtype = matrices ? program->tensors[step->tensors[HAL_ROLE_X]].dtype : HAL_F32;
+    const uint32_t phases = stored_sums(program, step, mode);
+    const double bytes = (double)hal_space_bytes(program, step, rows);
     hal_space space;
     hal_space_of(program, step, rows, &space);
-    return hal_model_kernels_us(machine, matrices ? program->tensors[step->tensors[HAL_ROLE_X]].dtype : HAL_F32,
-                                hal_space_flops(&space), (double)bytes_of(program, step, rows, mode),
-                                sums ? sums + 1 : 1);
+    const double flops = hal_space_flops(&space);
+    if (phases == 0) {
+        return hal_model_kernels_us(machine, dtype, flops, bytes, 1);
+    }
+    const double sums = (double)sum_bytes(program, step, rows, mode);
+    const double result = (double)hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_Y]], rows);
+    return hal_model_kernels_us(machine, dtype, flops, bytes - result + sums, phases) +
+           hal_model_kernels_us(machine, HAL_F32, 0, sums + result, 1);
 }
 
 double hal_step_predict_us(const hal_program *program, const hal_step *step, uint64_t rows,
