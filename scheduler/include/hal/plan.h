@@ -65,6 +65,11 @@ HAL_API hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows);
  * where the graph has no HAL_ROWS. */
 HAL_API hal_status hal_plan_run(hal_plan *plan, hal_stream *stream, uint64_t rows, const hal_bindings *bindings);
 
+/* A run for hal_plan_explain: its steps are told one by one with a timestamp between, and waited for. Needs a device
+ * with timestamps. */
+HAL_API hal_status hal_plan_measure(hal_plan *plan, hal_stream *stream, uint64_t rows, const hal_bindings *bindings,
+                                    uint64_t timeout);
+
 typedef struct hal_plan_stats {
     size_t struct_size;
     /* predicted, for the rows asked */
