@@ -14,7 +14,7 @@ bool hal_flat_device(const hal_device_info *info)
 /* Bytes from the last multiple of `alignment` in the memory to the operand. */
 static uint64_t before(const hal_operand *o, uint32_t alignment)
 {
-    return (o->start + o->span.offset) % alignment;
+    return alignment ? (o->start + o->span.offset) % alignment : 0; /* 0: no views */
 }
 
 static void move_back(hal_operand *o, uint64_t bytes)
