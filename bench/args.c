@@ -1,5 +1,6 @@
 /* args.c - the command line. */
 #include "bench.h"
+#include "model.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -149,10 +150,15 @@ static const struct {
          "  hal-bench quantize\n"
          "  hal-bench quantize --op cast --rows 4096 --columns 4096 --dtype f16\n",
          "quantize dequantize cast"},
+    [BENCH_MODEL] = {"model", "what work costs, computed: tiles, pipelines, choices", NULL, NULL, NULL, NULL},
 };
 
 void bench_options_help(bench_command command, FILE *out)
 {
+    if (command == BENCH_MODEL) {
+        bench_model_help(out);
+        return;
+    }
     fprintf(out, "usage: %s\n\n%s", commands[command].usage, commands[command].about);
     if (command == BENCH_SUITE) {
         fputs("\ncommands:\n", out);
@@ -410,7 +416,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
             (struct option){option_table[i].name, option_table[i].argument ? required_argument : no_argument, NULL, 0};
     if (!take_command(options, &argc, argv, error, error_size))
         return false;
-    if (options->command == BENCH_HELP)
+    if (options->command == BENCH_HELP || options->command == BENCH_MODEL)
         return true;
     /* "--json" without a file means standard output. */
     static char json_to_stdout[] = "--json=-";

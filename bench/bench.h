@@ -19,6 +19,7 @@ typedef enum bench_command {
     BENCH_ACTIVATION,
     BENCH_TRANSPOSE,
     BENCH_QUANTIZE,
+    BENCH_MODEL,    /* reads its own options: bench_model */
     BENCH_COMMANDS, /* how many there are */
     BENCH_HELP,
     BENCH_VERSION

@@ -1,5 +1,6 @@
 /* main.c - hal-bench: what libhal costs and how fast it is, on every backend of this machine. */
 #include "bench.h"
+#include "model.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
         printf("hal-bench %s\n", hal_version());
         return EXIT_GOOD;
     }
+    if (options.command == BENCH_MODEL)
+        return bench_model(argc - 1, argv);
     bench_run run = {.options = &options, .out = stdout};
     if (options.json && !strcmp(options.json, "-"))
         run.out = stderr;

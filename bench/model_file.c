@@ -1,0 +1,118 @@
+/* model_file.c - see model_file.h. */
+#include "model_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FILE = 4 << 20 };
+
+static char *read_all(model_call *call, const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = file ? malloc(MOST_FILE + 1) : NULL;
+    if (!file || !text) {
+        model_refuse(call, "--file: cannot read %.200s: %s", path, strerror(errno));
+        if (file)
+            fclose(file);
+        return NULL;
+    }
+    *size = fread(text, 1, MOST_FILE + 1, file);
+    const bool failed = ferror(file) != 0;
+    fclose(file);
+    if (failed)
+        model_refuse(call, "--file: cannot read %.200s", path);
+    else if (*size > MOST_FILE)
+        model_refuse(call, "--file: %.200s is larger than 4 MiB", path);
+    else
+        return text;
+    free(text);
+    return NULL;
+}
+
+static size_t line_of(const char *text, const char *at)
+{
+    size_t line = 1;
+    for (; text < at; text++)
+        line += *text == '\n';
+    return line;
+}
+
+cJSON *model_file_load(model_call *call)
+{
+    size_t size = 0;
+    const char *path = model_text(call, "file"), *end = NULL;
+    char *text = read_all(call, path, &size);
+    if (!text)
+        return NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    const char *rest = end ? end : text;
+    while (root && rest < text + size && strchr(" \t\r\n", *rest) && *rest)
+        rest++;
+    const bool good = cJSON_IsObject(root) && rest == text + size;
+    if (!good) {
+        if (root && rest == text + size)
+            model_refuse(call, "--file: %.200s holds no JSON object", path);
+        else
+            model_refuse(call, "--file: %.200s, line %zu: no JSON", path, line_of(text, rest));
+        cJSON_Delete(root);
+        root = NULL;
+    }
+    free(text);
+    return root;
+}
+
+const cJSON *model_file_array(model_call *call, const cJSON *root, const char *name)
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(root, name);
+    const int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
+    if (count >= 1 && count <= MODEL_MEMBERS)
+        return array;
+    model_refuse(call, "--file: \"%s\" must be an array of 1 to %d members", name, MODEL_MEMBERS);
+    return NULL;
+}
+
+static bool is_word_of(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; length && *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == length && !strncmp(at, word, length))
+            return true;
+    return false;
+}
+
+bool model_file_members(model_call *call, const cJSON *object, const char *where, const char *allowed)
+{
+    const cJSON *member;
+    if (!cJSON_IsObject(object))
+        return model_refuse(call, "--file: %s must be an object", where);
+    cJSON_ArrayForEach(member, object)
+    {
+        if (!is_word_of(allowed, member->string))
+            return model_refuse(call, "--file: %s has an unknown member \"%.60s\"; it may have: %s", where,
+                                member->string, allowed);
+    }
+    return true;
+}
+
+bool model_file_number(model_call *call, const cJSON *object, const char *where, const char *name, bool optional,
+                       double low, double high, double *number)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!member && optional)
+        return true;
+    if (!cJSON_IsNumber(member) || !(member->valuedouble >= low && member->valuedouble <= high))
+        return model_refuse(call, "--file: %s.%s must be a number from %g to %g", where, name, low, high);
+    *number = member->valuedouble;
+    return true;
+}
+
+const char *model_file_name(model_call *call, const cJSON *object, const char *where)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "name"));
+    if (name && *name && strlen(name) <= MODEL_NAME)
+        return name;
+    model_refuse(call, "--file: %s.name must be a string of 1 to %d bytes", where, MODEL_NAME);
+    return NULL;
+}
