@@ -1,5 +1,8 @@
-/* flat_output.glsl - the output y of a flat kernel, at binding Y_BINDING, of dtype DTYPE_Y. It begins args.base_y times 32
- * bytes before its first row, and rows start at multiples of 32 bytes. */
+/* flat_output.glsl - the output y of a flat kernel, at binding Y_BINDING, of dtype DTYPE_Y. It begins Y_BASE (unless the
+ * file before it says so, args.base_y) times 32 bytes before its first row, and rows start at multiples of 32 bytes. */
+#ifndef Y_BASE
+#define Y_BASE args.base_y
+#endif
 layout(set = 0, binding = Y_BINDING, std430) writeonly buffer y_block {
     u64vec4 y[];
 };
@@ -17,7 +20,7 @@ layout(set = 0, binding = Y_BINDING, std430) writeonly buffer y8_block {
 void store_run_bits(uint at, uint run, uint columns, uvec4 bits)
 {
     const uint parts = parts_of_run(DTYPE_Y);
-    uint to = args.base_y + at / (32 / element_size(DTYPE_Y)) + run * parts;
+    uint to = Y_BASE + at / (32 / element_size(DTYPE_Y)) + run * parts;
     to = (run + 1) * FLAT_RUN <= columns ? to : NOWHERE;
     [[unroll]] for (uint i = 0; i < parts; i++)
         y[to + i] = part_of_run(DTYPE_Y, bits, i);
@@ -30,7 +33,7 @@ void store_run(uint at, uint run, uint columns, vec4 v)
 
 void store_bits(uint at, uint bits)
 {
-    at += args.base_y * (32 / element_size(DTYPE_Y));
+    at += Y_BASE * (32 / element_size(DTYPE_Y));
     if (DTYPE_Y == HAL_KERNEL_F32)
         y32[at] = uintBitsToFloat(bits);
     else if (DTYPE_Y == HAL_KERNEL_F8E4M3)

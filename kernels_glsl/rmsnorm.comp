@@ -17,6 +17,7 @@ layout(constant_id = 7) const uint STRICT = 0;
 layout(constant_id = 8) const uint THREADS = 256;
 layout(constant_id = 9) const uint ROWS = 1;
 #include "reduce.glsl"
+#include "rmsnorm.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[7]; /* x, weight, residual, sum, y, scales, parts */
@@ -31,9 +32,6 @@ layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
 layout(set = 0, binding = 1) uniform usamplerBuffer weight_view;
 layout(set = 0, binding = 2) uniform usamplerBuffer residual_view;
 #endif
-
-const bool strict = STRICT != 0u, quantised = DTYPE_Y == HAL_KERNEL_F8E4M3;
-const bool has_residual = (WHAT & RMSNORM_RESIDUAL) != 0u, has_sum = (WHAT & RMSNORM_SUM) != 0u;
 
 struct row_in {
     uint64_t x, weight, residual, sum;
@@ -52,17 +50,17 @@ vec4 inside(row_in row, uint c, vec4 v)
 
 vec4 load_x(row_in row, uint c)
 {
-    return inside(row, c, fetch_four(x_view, DTYPE_X, args.base_x + (uint(row.x_at) + c) / 4));
+    return inside(row, c, fetch_four(x_view, DTYPE_X, ROW_BASE(args.bases[0], 0) + (uint(row.x_at) + c) / 4));
 }
 
 vec4 load_residual(row_in row, uint c)
 {
-    return inside(row, c, fetch_four(residual_view, DTYPE_X, args.base_r + (uint(row.r_at) + c) / 4));
+    return inside(row, c, fetch_four(residual_view, DTYPE_X, ROW_BASE(args.bases[0], 2) + (uint(row.r_at) + c) / 4));
 }
 
 vec4 load_weight(row_in row, uint c)
 {
-    return inside(row, c, fetch_four(weight_view, DTYPE_WEIGHT, args.base_w + c / 4));
+    return inside(row, c, fetch_four(weight_view, DTYPE_WEIGHT, ROW_BASE(args.bases[0], 1) + c / 4));
 }
 #else
 vec4 load_row(row_in row, uint64_t address, uint dtype, uint64_t at, uint c)
@@ -96,10 +94,7 @@ vec4 values(row_in row, uint c)
     const vec4 x = load_x(row, c);
     if (!has_residual)
         return x;
-    precise vec4 v = x + load_residual(row, c);
-    [[unroll]] for (uint i = 0; i < 4; i++)
-        v[i] = flush_if(strict, round_to(DTYPE_X, flush_if(strict, v[i])));
-    return v;
+    return with_residual(x, load_residual(row, c));
 }
 
 /* The new residual: written last, since it may lie where x or the residual was. */
@@ -109,47 +104,10 @@ void store_sum(row_in row, uint c, vec4 v)
         store_part4(row.sum, DTYPE_X, row.s_at + c, row.columns - c, v);
 }
 
-/* Strict: a square that would be subnormal is zero. */
-vec4 squares(vec4 v)
-{
-    precise vec4 s = v * v;
-    if (strict)
-        [[unroll]] for (uint i = 0; i < 4; i++)
-            s[i] = hm_abs(v[i]) < 1.0842021724855044e-19 ? 0.0 : s[i]; /* 2^-63 */
-    return s;
-}
-
-float inverse_root(float sum)
-{
-    precise float mean = HM_ADD(hm_mul(sum, args.inverse), args.eps);
-    return hm_rsqrt(mean);
-}
-
-float product(float a, float b)
-{
-    precise float p = HM_MUL(a, b);
-    return strict ? hm_mul(a, b) : p;
-}
-
 /* From values to the normalised row. */
 vec4 normalised(row_in row, uint c, float root, vec4 v)
 {
-    const vec4 weight = DTYPE_WEIGHT != 0u ? load_weight(row, c) : vec4(1.0);
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        v[i] = product(v[i], root);
-        if (DTYPE_WEIGHT != 0u)
-            v[i] = product(v[i], weight[i]);
-        if (quantised)
-            v[i] = round_to(BETWEEN, v[i]);
-    }
-    return v;
-}
-
-float greatest(vec4 v, float most)
-{
-    [[unroll]] for (uint i = 0; i < 4; i++)
-        most = hm_abs(v[i]) > most ? hm_abs(v[i]) : most;
-    return most;
+    return times_root(v, root, DTYPE_WEIGHT != 0u ? load_weight(row, c) : vec4(1.0));
 }
 
 void store(uint64_t y, uint64_t at, uint c, uint columns, float scale, vec4 v)
@@ -172,7 +130,7 @@ float row_kept(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
         v[k] = values(row, 4 * t + 4 * THREADS * k);
         sum += squares(v[k]);
     }
-    const float root = inverse_root(group_sum(sum));
+    const float root = inverse_root(group_sum(sum), args.inverse, args.eps);
     [[unroll]] for (uint k = 0; k < KEEP; k++) {
         if (there)
             store_sum(row, 4 * t + 4 * THREADS * k, v[k]);
@@ -219,7 +177,7 @@ void write(row_in row, uint begin, float root, float scale, uint64_t y, uint64_t
 
 float row_read_again(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
 {
-    const float root = inverse_root(group_sum(sum_of_row(row, t)));
+    const float root = inverse_root(group_sum(sum_of_row(row, t)), args.inverse, args.eps);
     float scale = 1.0;
     if (quantised)
         scale = hm_row_scale(group_max(greatest_of(row, 0, root, t)));
@@ -269,7 +227,7 @@ void part_of_row(row_in row, uint part, uint64_t parts, uint64_t scale_of_row, u
                            load_part(parts, at + 3)),
                    waiting);
     }
-    const float root = inverse_root(group_sum(sum));
+    const float root = inverse_root(group_sum(sum), args.inverse, args.eps);
     const uint begin = min(part * args.part_columns, args.columns);
     row.columns = min(begin + args.part_columns, args.columns);
     if (PHASE == RMSNORM_AMAX) {

@@ -1,14 +1,14 @@
 /* flat.c - see flat.h. */
 #include "flat.h"
 
-enum { OUTPUT_ALIGNMENT = 32, SUBGROUPS_AT_LEAST = 8 };
+enum { OUTPUT_ALIGNMENT = 32, MOST_RUNS = 16 };
 
 bool hal_flat_device(const hal_device_info *info)
 {
     return info->type == HAL_DEVICE_CPU && info->bounded_span && info->max_view_elements && info->int64 &&
            info->subgroup_shuffle && info->subgroup_size == FLAT_LANES && info->max_args >= HAL_FLAT_ARGS &&
-           info->max_group_size >= FLAT_LANES * SUBGROUPS_AT_LEAST && info->max_group_dim[0] >= FLAT_LANES &&
-           info->max_group_dim[1] >= SUBGROUPS_AT_LEAST;
+           info->max_group_size >= FLAT_LANES * FLAT_SUBGROUPS && info->max_group_dim[0] >= FLAT_LANES &&
+           info->max_group_dim[1] >= FLAT_SUBGROUPS;
 }
 
 /* Bytes from the last multiple of `alignment` in the memory to the operand. */
@@ -51,11 +51,19 @@ uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *
     return (uint32_t)(back / hal_dtype_size(o->dtype));
 }
 
-uint32_t hal_flat_row_subgroups(const hal_device_info *info, uint64_t columns, uint32_t runs)
+bool hal_flat_row_of(const hal_device_info *info, uint64_t columns, hal_flat_row *row)
 {
-    const uint64_t subgroups = hal_groups(columns, (uint64_t)runs * FLAT_RUN);
-    return subgroups * FLAT_LANES <= info->max_group_size && subgroups <= info->max_group_dim[1] ? (uint32_t)subgroups
-                                                                                                 : 0;
+    const uint32_t most_subgroups = info->max_group_size / FLAT_LANES < info->max_group_dim[1]
+                                        ? info->max_group_size / FLAT_LANES
+                                        : info->max_group_dim[1];
+    *row = (hal_flat_row){1, FLAT_SUBGROUPS};
+    while (row->runs < MOST_RUNS && (uint64_t)row->runs * row->subgroups * FLAT_RUN < columns) {
+        row->runs *= 2;
+    }
+    while (row->subgroups <= most_subgroups && (uint64_t)row->runs * row->subgroups * FLAT_RUN < columns) {
+        row->subgroups *= 2;
+    }
+    return row->subgroups <= most_subgroups;
 }
 
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)

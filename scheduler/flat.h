@@ -21,8 +21,11 @@ uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *operand)
 bool hal_flat_has_element_output(const hal_device_info *info, const hal_operand *operand);
 uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *operand);
 
-/* Subgroups of a group that takes a row whole, so many runs each; 0: the row is too long. */
-uint32_t hal_flat_row_subgroups(const hal_device_info *info, uint64_t columns, uint32_t runs);
+/* How a group takes a row whole: runs of each subgroup, at least FLAT_SUBGROUPS of them. False: it is too long. */
+typedef struct hal_flat_row {
+    uint32_t runs, subgroups;
+} hal_flat_row;
+bool hal_flat_row_of(const hal_device_info *info, uint64_t columns, hal_flat_row *row);
 
 /* Whether the operand can be read as texels of one element, and how: see hal_row_make_view. */
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *operand);

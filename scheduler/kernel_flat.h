@@ -3,7 +3,7 @@
 #define HAL_KERNEL_FLAT_H
 
 #define FLAT_LANES     8  /* of a subgroup */
-#define FLAT_SUBGROUPS 8  /* of a group, where each element is computed by itself */
+#define FLAT_SUBGROUPS 8  /* of a group, at least */
 #define FLAT_RUN       32 /* columns that a subgroup takes at a time: four neighbours a lane */
 #define FLAT_DIGITS    8
 

@@ -11,6 +11,10 @@
 
 #define ROW_SUMS 1024u
 
+/* From where views and outputs begin to their operands, in texels, or in units of 32 bytes: a byte each. */
+#define ROW_BASES(b0, b1, b2) ((b0) | (b1) << 8 | (b2) << 16)
+#define ROW_BASE(bases, i)    ((bases) >> 8 * (i)&255u)
+
 /* ROW_OP of softmax. KEEP: how many times four neighbours a thread keeps; 0: it reads the row again. */
 #define SOFTMAX_OP(log, online, keep) ((log) | (online) << 1 | (keep) << 2)
 #define SOFTMAX_LOG(op)               (((op)&1u) != 0u)

@@ -96,30 +96,24 @@ static hal_status dispatch(hal_cmdlist *list, const problem *p, hal_operator_lau
     return hal_operator_dispatch(list, p->op, launch, p->operands, access, OPERANDS, AT_X, args);
 }
 
-/* Runs of a subgroup, see flat.h: many where a short row still keeps 8 of them busy. */
-static uint32_t flat_runs(const problem *p)
-{
-    return by_row(p) && p->columns <= 2048 ? 8 : 16;
-}
-
-static bool flat_fits(const hal_device_info *info, const problem *p)
+/* And how it is laid out. */
+static bool flat_fits(const hal_device_info *info, const problem *p, hal_flat_row *shape)
 {
     const hal_operand *o = p->operands;
+    *shape = (hal_flat_row){16, FLAT_SUBGROUPS};
     const bool scales = by_row(p)               ? hal_flat_has_element_output(info, &o[AT_SCALES])
                         : !o[AT_SCALES].present ? true
                                                 : hal_flat_has_elements(info, &o[AT_SCALES]);
     return hal_flat_device(info) && hal_row_has_view(info, &o[AT_X]) && hal_flat_has_output(info, &o[AT_Y]) && scales &&
-           (!by_row(p) || hal_flat_row_subgroups(info, p->columns, flat_runs(p)) > 0);
+           (!by_row(p) || hal_flat_row_of(info, p->columns, shape));
 }
 
-static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
+static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p, hal_flat_row shape)
 {
     static const char *const names[] = {"DTYPE_X",      "DTYPE_Y", "OP",   "SCALING", "STRICT",
                                         "DTYPE_SCALES", "REST",    "RUNS", "ROWS"};
     hal_operand *o = p->operands;
     hal_quantize_args args = args_of(p);
-    const uint32_t runs = flat_runs(p);
-    const uint32_t subgroups = by_row(p) ? hal_flat_row_subgroups(info, p->columns, runs) : FLAT_SUBGROUPS;
     const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
                                   (uint32_t)o[AT_Y].dtype,
                                   p->kernel_op,
@@ -127,13 +121,14 @@ static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, pr
                                   p->strict,
                                   (uint32_t)o[AT_SCALES].dtype,
                                   p->columns % FLAT_RUN != 0,
-                                  runs,
-                                  by_row(p) ? subgroups : p->rows > 1};
+                                  shape.runs,
+                                  by_row(p) ? shape.subgroups : p->rows > 1};
     hal_operator_launch launch;
     hal_flat_launch_start(&launch, by_row(p) ? "quantize_row_flat" : "quantize_flat", constants, names, 9, sizeof args,
-                          subgroups);
-    launch.grid = by_row(p) ? HAL_GRID1(p->rows)
-                            : HAL_GRID2(hal_groups(p->columns, (uint64_t)FLAT_SUBGROUPS * runs * FLAT_RUN), p->rows);
+                          shape.subgroups);
+    launch.grid = by_row(p)
+                      ? HAL_GRID1(p->rows)
+                      : HAL_GRID2(hal_groups(p->columns, (uint64_t)FLAT_SUBGROUPS * shape.runs * FLAT_RUN), p->rows);
     hal_view *views = launch.spec.views;
     args.base_x = hal_row_make_view(info, &o[AT_X], &views[AT_X]);
     args.base_y = hal_flat_make_output(info, &o[AT_Y]);
@@ -156,8 +151,9 @@ static hal_status record(hal_cmdlist *list, problem *p)
     }
     flatten(p);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
-    if (flat_fits(info, p)) {
-        return record_flat(list, info, p);
+    hal_flat_row shape;
+    if (flat_fits(info, p, &shape)) {
+        return record_flat(list, info, p, shape);
     }
     uint32_t threads = hal_row_threads(info);
     status = by_row(p) ? row_threads(info, p, &threads) : HAL_OK;

@@ -1,6 +1,8 @@
 /* rmsnorm.c - hal_rmsnorm. Kernels: `rmsnorm`, in groups of work-items, and `rmsnorm_task` for CPU devices, with the
- * same constants. Few long rows are taken in parts where a workspace is given: one dispatch for the partial sums, one
- * for the greatest magnitudes if the row is quantised, one that writes. */
+ * same constants; `rmsnorm_flat` for devices and operands as in flat.h. Few long rows are taken in parts where a
+ * workspace is given: one dispatch for the partial sums, one for the greatest magnitudes if the row is quantised, one
+ * that writes. */
+#include "flat.h"
 #include "row_kernels.h"
 
 #include "kernel_rows.h"
@@ -27,6 +29,8 @@ typedef struct norm_plan {
     uint32_t bases[OPERANDS];
     uint32_t parts, what;
     bool view;
+    bool flat;
+    hal_flat_row flat_row;
 } norm_plan;
 
 static const char op[] = "hal_rmsnorm";
@@ -135,8 +139,26 @@ static void plan_of(const hal_device_info *info, problem *p, unsigned forms, nor
     }
 }
 
-static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, hal_operator_launch *launch,
-                      hal_rmsnorm_args *args)
+static void launch_flat(const problem *p, const norm_plan *plan, hal_operator_launch *launch)
+{
+    static const char *const names[] = {"DTYPE_X", "DTYPE_WEIGHT", "DTYPE_Y", "BETWEEN", "WHAT",
+                                        "RUNS",    "SUBGROUPS",    "STRICT",  "REST"};
+    const hal_operand *o = p->operands;
+    const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
+                                  o[AT_WEIGHT].present ? (uint32_t)o[AT_WEIGHT].dtype : 0,
+                                  (uint32_t)o[AT_Y].dtype,
+                                  (uint32_t)p->between,
+                                  plan->what,
+                                  plan->flat_row.runs,
+                                  plan->flat_row.subgroups,
+                                  p->mode == HAL_MODE_STRICT,
+                                  p->columns % FLAT_RUN != 0};
+    hal_flat_launch_start(launch, "rmsnorm_flat", constants, names, 9, sizeof(hal_rmsnorm_args),
+                          plan->flat_row.subgroups);
+    launch->grid = HAL_GRID1(p->rows);
+}
+
+static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, hal_operator_launch *launch)
 {
     static const char *const names[] = {"DTYPE_X", "DTYPE_WEIGHT", "DTYPE_Y", "BETWEEN", "WHAT",
                                         "KEEP",    "PHASE",        "STRICT",  "THREADS", "ROWS"};
@@ -158,31 +180,63 @@ static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, h
                               shape->task  ? "rmsnorm_task"
                               : plan->view ? "rmsnorm_view"
                                            : "rmsnorm",
-                              constants, names, 10, sizeof *args);
-    memcpy(launch->spec.views, plan->views, sizeof plan->views);
+                              constants, names, 10, sizeof(hal_rmsnorm_args));
     launch->spec.group[0] = shape->threads;
     launch->spec.group[1] = shape->rows;
     launch->spec.dynamic_shared = hal_row_kept_bytes(plan->info, shape);
     launch->grid = HAL_GRID3(hal_groups(p->rows, shape->group_rows), plan->parts, 1);
-    *args = (hal_rmsnorm_args){.rows = (uint32_t)p->rows,
-                               .columns = (uint32_t)p->columns,
-                               .flags = ROW_FLAGS(constants[0], constants[1], constants[2], constants[3], strict,
-                                                  RMSNORM_OP(plan->what, shape->keep, phase)),
-                               .group_rows = shape->group_rows,
-                               .parts = plan->parts,
-                               .part_columns = 8 * (uint32_t)hal_groups(p->columns, 8 * (uint64_t)plan->parts),
-                               .base_x = plan->bases[AT_X],
-                               .base_w = plan->bases[AT_WEIGHT],
-                               .base_r = plan->bases[AT_RESIDUAL],
-                               .eps = p->eps,
-                               .inverse = 1.0f / (float)p->columns};
-    hal_set64(args->ldx, o[AT_X].ld);
-    hal_set64(args->ldr, o[AT_RESIDUAL].ld);
-    hal_set64(args->lds, o[AT_SUM].ld);
-    hal_set64(args->ldy, o[AT_Y].ld);
 }
 
-/* Inputs as texel views, if all of them can be. The resolved spans become theirs. */
+static hal_rmsnorm_args args_of(const problem *p, const norm_plan *plan, uint32_t phase)
+{
+    const hal_operand *o = p->operands;
+    const uint32_t *b = plan->bases, weight = o[AT_WEIGHT].present ? (uint32_t)o[AT_WEIGHT].dtype : 0;
+    hal_rmsnorm_args args = {
+        .rows = (uint32_t)p->rows,
+        .columns = (uint32_t)p->columns,
+        .flags = ROW_FLAGS((uint32_t)o[AT_X].dtype, weight, (uint32_t)o[AT_Y].dtype, (uint32_t)p->between,
+                           (uint32_t)(p->mode == HAL_MODE_STRICT), RMSNORM_OP(plan->what, plan->shape.keep, phase)),
+        .group_rows = plan->shape.group_rows,
+        .parts = plan->parts,
+        .part_columns = 8 * (uint32_t)hal_groups(p->columns, 8 * (uint64_t)plan->parts),
+        .bases = {ROW_BASES(b[AT_X], b[AT_WEIGHT], b[AT_RESIDUAL]), ROW_BASES(b[AT_Y], b[AT_SUM], b[AT_SCALES])},
+        .eps = p->eps,
+        .inverse = 1.0f / (float)p->columns};
+    hal_set64(args.ldx, o[AT_X].ld);
+    hal_set64(args.ldr, o[AT_RESIDUAL].ld);
+    hal_set64(args.lds, o[AT_SUM].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    return args;
+}
+
+/* Outputs of a flat kernel; one that there is not has y's span, since it must be a storage buffer, too. */
+static void make_outputs(problem *p, norm_plan *plan)
+{
+    hal_operand *o = p->operands;
+    plan->bases[AT_Y] = hal_flat_make_output(plan->info, &o[AT_Y]);
+    if (o[AT_SUM].present) {
+        plan->bases[AT_SUM] = hal_flat_make_output(plan->info, &o[AT_SUM]);
+    }
+    if (o[AT_SCALES].present) {
+        plan->bases[AT_SCALES] = hal_flat_make_element_output(plan->info, &o[AT_SCALES]);
+    }
+    for (uint32_t i = AT_SUM; i < OPERANDS; i++) {
+        if (!o[i].present) {
+            o[i] = o[AT_Y];
+        }
+    }
+}
+
+static bool flat_fits(const problem *p, norm_plan *plan)
+{
+    const hal_operand *o = p->operands;
+    return plan->view && plan->shape.flat && hal_flat_has_output(plan->info, &o[AT_Y]) &&
+           (!o[AT_SUM].present || hal_flat_has_output(plan->info, &o[AT_SUM])) &&
+           (!o[AT_SCALES].present || hal_flat_has_element_output(plan->info, &o[AT_SCALES])) &&
+           hal_flat_row_of(plan->info, p->columns, &plan->flat_row);
+}
+
+/* Inputs as texel views, if all of them can be; then it may be flat. The resolved spans become theirs. */
 static void make_views(problem *p, norm_plan *plan)
 {
     static const uint32_t inputs[] = {AT_X, AT_WEIGHT, AT_RESIDUAL};
@@ -191,6 +245,7 @@ static void make_views(problem *p, norm_plan *plan)
         const hal_operand *o = &p->operands[inputs[i]];
         plan->view = plan->view && (!o->present || hal_row_has_view(plan->info, o));
     }
+    plan->flat = flat_fits(p, plan);
     for (uint32_t i = 0; plan->view && i < 3; i++) {
         hal_operand *o = &p->operands[inputs[i]];
         if (o->present) {
@@ -198,6 +253,9 @@ static void make_views(problem *p, norm_plan *plan)
         } else {
             plan->views[inputs[i]] = plan->views[AT_X];
         }
+    }
+    if (plan->flat) {
+        make_outputs(p, plan);
     }
 }
 
@@ -233,8 +291,13 @@ static hal_status run(hal_device *device, hal_cmdlist *list, const hal_rmsnorm_d
     uint32_t phase = plan.parts > 1 ? RMSNORM_SUMS : RMSNORM_WHOLE;
     do {
         hal_operator_launch launch;
-        hal_rmsnorm_args args;
-        launch_of(&p, &plan, phase, &launch, &args);
+        const hal_rmsnorm_args args = args_of(&p, &plan, phase);
+        if (plan.flat) {
+            launch_flat(&p, &plan, &launch);
+        } else {
+            launch_of(&p, &plan, phase, &launch);
+        }
+        memcpy(launch.spec.views, plan.views, sizeof plan.views);
         if (status == HAL_OK) {
             status = list ? hal_operator_dispatch(list, op, &launch, p.operands, plan.access, OPERANDS, AT_X, &args)
                           : hal_operator_prepare(device, op, &launch, plan.access, OPERANDS);

@@ -1,6 +1,8 @@
 /* row_kernels.c - see row_kernels.h. */
 #include "row_kernels.h"
 
+#include "flat.h"
+
 #include "kernel_rows.h"
 #include "recording.h"
 
@@ -20,6 +22,7 @@ hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint6
     const bool cpu = info->type == HAL_DEVICE_CPU && !(forms & HAL_ROW_GROUPS);
     hal_row_shape shape = {.task = cpu && !info->max_view_elements,
                            .views = cpu && info->max_view_elements,
+                           .flat = cpu && hal_flat_device(info),
                            .threads = 1,
                            .most_threads = 1,
                            .rows = 1,

@@ -11,6 +11,7 @@
 typedef struct hal_row_shape {
     bool task;        /* one work-item is a core's task */
     bool views;       /* inputs should be texel views */
+    bool flat;        /* a flat kernel (flat.h) should be used */
     uint32_t threads; /* of a row */
     uint32_t most_threads;
     uint32_t rows;       /* of a group of work-items at a time */
