@@ -339,7 +339,7 @@ void hal_graph_output(hal_graph *graph, const char *name, hal_tensor tensor)
 hal_tensor hal_graph_result(hal_graph *graph, const char *op, hal_step *step, hal_role role, hal_dtype dtype,
                             const hal_dims *dims)
 {
-    if (!check_dims(graph, op, "the result", dims, true)) {
+    if (!check_dims(graph, op, "result", dims, true)) {
         return HAL_NO_TENSOR;
     }
     const hal_tensor_info info = {

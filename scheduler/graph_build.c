@@ -350,7 +350,7 @@ hal_tensor hal_graph_gather(hal_graph *graph, hal_tensor table, hal_tensor ids)
         return HAL_NO_TENSOR;
     }
     if (of->dims.rank != 2 || i->dims.rank == HAL_MAX_RANK) {
-        return mismatch(graph, op, "table", of, "ids", i, "a table has 2 dimensions, ids one less than the most");
+        return mismatch(graph, op, "table", of, "ids", i, "a table has 2 dimensions, ids at most 3");
     }
     hal_step step = {.op = HAL_STEP_GATHER, .tensors = {[HAL_ROLE_X] = table.id, [HAL_ROLE_B] = ids.id}};
     hal_dims dims = i->dims;
