@@ -9,9 +9,9 @@
         ulong s_offset
 
 /* A scale that is not a positive finite number spoils what it scales. */
-uint8 codes_of(float8 x, float8 scale)
+uint8 codes_of(float8 x, const quantizer *by)
 {
-    return as_uint8(scale) - 1u < 0x7f7fffffu ? hm_quantize8(x, scale) : (uint8)(0x7fu);
+    return as_uint8(by->scale) - 1u < 0x7f7fffffu ? quantize8(by, x) : (uint8)(0x7fu);
 }
 
 void store_codes(global uchar *y, ulong i, uint count, uint8 codes)
@@ -29,11 +29,11 @@ void store_codes(global uchar *y, ulong i, uint count, uint8 codes)
 
 /* Columns [first, first + 8 or fewer) of a row. */
 __attribute__((always_inline)) void eight(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count,
-                                          float8 scale)
+                                          const quantizer *by)
 {
     float8 v = flush_if8(STRICT, load_part8(x, DTYPE_X, at_x, count, 0.0f));
     if (OP == QUANTIZE_CODES) {
-        store_codes(y, at_y, count, codes_of(v, scale));
+        store_codes(y, at_y, count, codes_of(v, by));
         return;
     }
     if (OP == QUANTIZE_CAST_NAN) {
@@ -41,7 +41,7 @@ __attribute__((always_inline)) void eight(global const uchar *x, ulong at_x, glo
         return;
     }
     if (OP == QUANTIZE_VALUES)
-        v = STRICT ? hm_mul8(v, scale) : v * scale;
+        v = STRICT ? hm_mul8(v, by->scale) : v * by->scale;
     if (count == 8)
         stream_elements8(y, DTYPE_Y, at_y, v);
     else
@@ -51,18 +51,22 @@ __attribute__((always_inline)) void eight(global const uchar *x, ulong at_x, glo
 /* Columns [0, count): work-items take eight neighbours each in turn; a task that only casts takes four times eight
  * while it can. */
 __attribute__((always_inline)) void run(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count,
-                                        float8 scale)
+                                        float scale)
 {
+    const quantizer by = quantizer_of(scale);
     uint done = 0;
 #if THREADS == 1 && OP < QUANTIZE_CODES
     for (; done + 32 <= count; done += 32) {
 #pragma unroll
         for (uint j = 0; j < 32; j += 8)
-            eight(x, at_x + done + j, y, at_y + done + j, 8, scale);
+            eight(x, at_x + done + j, y, at_y + done + j, 8, &by);
     }
 #endif
-    for (uint c = done + 8 * get_local_id(0); c < count; c += 8 * THREADS)
-        eight(x, at_x + c, y, at_y + c, min(count - c, 8u), scale);
+    uint c = done + 8 * get_local_id(0);
+    for (; c + 8 <= count; c += 8 * THREADS)
+        eight(x, at_x + c, y, at_y + c, 8, &by);
+    if (c < count)
+        eight(x, at_x + c, y, at_y + c, count - c, &by);
 }
 
 #ifdef HAL_KERNEL_quantize
@@ -75,8 +79,8 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize(SPANS,
 #if OP >= QUANTIZE_CODES && SCALING == QUANTIZE_PER_COLUMN
     for (uint c = column0 + 8 * get_local_id(0); c < end; c += 8 * THREADS) {
         const uint count = min(end - c, 8u);
-        eight(x, x_row + c, y_span + y_offset, y_row + c, count,
-              load_part8(scales, ROW_DTYPE(args.flags, 2), c, count, 1.0f));
+        const quantizer by = quantizer_of(load_part8(scales, ROW_DTYPE(args.flags, 2), c, count, 1.0f));
+        eight(x, x_row + c, y_span + y_offset, y_row + c, count, &by);
     }
 #else
     const float scale = OP < QUANTIZE_CODES
@@ -116,10 +120,11 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize_row(SP
     const uint row = get_group_id(1) + args.group_base[1], first = 8 * get_local_id(0);
     const ulong x_row = row * JOIN(args.ldx), y_row = row * JOIN(args.ldy);
     uint8 most = 0;
-    for (uint c = first; c < args.columns; c += 8 * THREADS) {
-        const uint count = min(args.columns - c, 8u);
-        most = max(most, magnitudes(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, count, 0.0f))));
-    }
+    uint c = first;
+    for (; c + 8 <= args.columns; c += 8 * THREADS)
+        most = max(most, magnitudes(flush_if8(STRICT, load_elements8(x, DTYPE_X, x_row + c))));
+    if (c < args.columns)
+        most = max(most, magnitudes(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, args.columns - c, 0.0f))));
     const uint4 four = max(most.lo, most.hi);
     const uint2 two = max(four.lo, four.hi);
     const float scale = hm_row_scale(as_float(greatest(max(two.x, two.y), partial)));

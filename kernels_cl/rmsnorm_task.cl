@@ -7,8 +7,8 @@
 typedef struct row_in {
     global const uchar *x, *weight, *residual;
     global uchar *sum;
-    ulong x_at, r_at, s_at;
-    uint columns; /* end of what is looked at */
+    ulong x_at, r_at, s_at, x_next; /* the latter: from one row to the next */
+    uint columns;                   /* end of what is looked at */
 } row_in;
 
 /* `count`, 8 but at the end, of x, or of x + residual, rounded as if it had been stored; zero beyond. */
@@ -73,7 +73,7 @@ float greatest_of(const row_in *in, uint begin, float root)
     return max8(most);
 }
 
-void store(const row_in *in, uint c, uint count, float root, float scale, global uchar *y, ulong at)
+void store(const row_in *in, uint c, uint count, float root, const quantizer *by, global uchar *y, ulong at)
 {
     const float8 value = values(in, c, count), v = normalised(in, c, count, root, value);
     if (WHAT & RMSNORM_SUM) /* last, since it may lie where x or the residual was */
@@ -85,7 +85,7 @@ void store(const row_in *in, uint c, uint count, float root, float scale, global
             store_part8(y, DTYPE_Y, at, count, v);
         return;
     }
-    const uchar8 codes = CONVERT8(uchar, hm_quantize8(v, scale));
+    const uchar8 codes = CONVERT8(uchar, quantize8(by, v));
     if (count == 8)
         vstore8(codes, 0, y + at);
     else
@@ -97,10 +97,13 @@ void store(const row_in *in, uint c, uint count, float root, float scale, global
 void write(const row_in *in, uint begin, float root, float scale, global uchar *y, ulong y_at)
 {
     const uint whole = in->columns & ~7u, rest = in->columns - whole;
-    for (uint c = begin; c < whole; c += 8)
-        store(in, c, 8, root, scale, y, y_at + c);
+    const quantizer by = quantizer_of(scale);
+    for (uint c = begin; c < whole; c += 8) {
+        fetch_ahead(in->x, DTYPE_X, in->x_at + in->x_next + c);
+        store(in, c, 8, root, &by, y, y_at + c);
+    }
     if (begin < in->columns && rest)
-        store(in, whole, rest, root, scale, y, y_at + whole);
+        store(in, whole, rest, root, &by, y, y_at + whole);
 }
 
 /* Its scale, if it is quantised. */
@@ -167,6 +170,7 @@ rmsnorm_task(global const uchar *x_span, ulong x_offset, global const uchar *wei
                      r * JOIN(args.ldx),
                      r * JOIN(args.ldr),
                      r * JOIN(args.lds),
+                     JOIN(args.ldx),
                      args.columns};
         global float *parts = (global float *)(parts_span + parts_offset) + (ulong)r * RMSNORM_ROW;
         global uchar *y = y_span + y_offset;

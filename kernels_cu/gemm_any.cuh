@@ -29,6 +29,10 @@ template <bool STRICT, uint32_t PARTS> struct AnyOutput {
     {
         return flush_if(STRICT, load_element(base, dtype, i));
     }
+    static __device__ __forceinline__ float times_sigmoid(float x, float u)
+    {
+        return STRICT ? hm_times_sigmoid(x, u) : hm_fast_times_sigmoid(x, u);
+    }
     /* What the next operator would read. */
     __device__ __forceinline__ float between(float x) const
     {
@@ -53,7 +57,7 @@ template <bool STRICT, uint32_t PARTS> struct AnyOutput {
         float v = scaled(row, column, 0, sum[0]);
         if (PARTS == 2) {
             const float gate = between(v), up = between(scaled(row, column, 1, sum[PARTS - 1]));
-            v = times(round_to(GEMM_BETWEEN(flags), hm_times_sigmoid(gate, HM_MUL(args.swiglu_alpha, gate))), up);
+            v = times(round_to(GEMM_BETWEEN(flags), times_sigmoid(gate, HM_MUL(args.swiglu_alpha, gate))), up);
         }
         if (GEMM_DTYPE_C(flags))
             v = plus(v, times(flush_if(STRICT, args.beta),
@@ -61,7 +65,7 @@ template <bool STRICT, uint32_t PARTS> struct AnyOutput {
         if (GEMM_DTYPE_BIAS(flags))
             v = plus(v, operand(bias, GEMM_DTYPE_BIAS(flags), column));
         if (GEMM_ACT(flags))
-            v = hm_activate(GEMM_ACT(flags), between(v));
+            v = STRICT ? hm_activate(GEMM_ACT(flags), between(v)) : hm_fast_activate(GEMM_ACT(flags), between(v));
         if (GEMM_DTYPE_RESIDUAL(flags))
             v = plus(between(v),
                      operand(residual, GEMM_DTYPE_RESIDUAL(flags), r_first + row * HAL_JOIN64(args.ldr) + column));

@@ -120,10 +120,10 @@ struct GemmOutput {
     {
 #pragma unroll 1
         for (uint32_t one = 0; one < 4; one++) {
-            const float y = hm_activate(act, one == 0   ? value[0]
-                                             : one == 1 ? value[1]
-                                             : one == 2 ? value[2]
-                                                        : value[3]);
+            const float y = hm_fast_activate(act, one == 0   ? value[0]
+                                                  : one == 1 ? value[1]
+                                                  : one == 2 ? value[2]
+                                                             : value[3]);
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++)
                 value[i] = i == one ? y : value[i];

@@ -47,7 +47,7 @@ epilogue load_epilogue(uint problem)
     return e;
 }
 
-/* Every step is rounded, as the separate operators would: nothing is contracted (precise). */
+/* Every step is rounded, as the separate operators would: nothing is contracted (precise). Never strict. */
 void finish_element(epilogue e, uint row, uint column, float sum)
 {
     precise float v = e.alpha * sum;
@@ -56,7 +56,7 @@ void finish_element(epilogue e, uint row, uint column, float sum)
     if (GEMM_DTYPE_BIAS(e.flags) != 0u)
         v += load_element(e.bias, GEMM_DTYPE_BIAS(e.flags), column);
     if (GEMM_ACT(e.flags) != 0u)
-        v = hm_activate(GEMM_ACT(e.flags), round_to(GEMM_BETWEEN(e.flags), v));
+        v = hm_fast_activate(GEMM_ACT(e.flags), round_to(GEMM_BETWEEN(e.flags), v));
     if (GEMM_DTYPE_RESIDUAL(e.flags) != 0u)
         v = round_to(GEMM_BETWEEN(e.flags), v) + load_element(e.residual, GEMM_DTYPE_RESIDUAL(e.flags), row * e.ldr + column);
     store_element(e.d, GEMM_DTYPE_D(e.flags), row * e.ldd + column, v);

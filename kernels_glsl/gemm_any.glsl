@@ -1,6 +1,8 @@
 /* gemm_any.glsl - the epilogue with every option: scales, SwiGLU, D transposed or E4M3. Constants: STRICT PARTS, declared
  * before. PARTS is 2 for SwiGLU: the gate's sum, then the one it is multiplied by. */
+#ifndef GEMM_SPANS
 #define GEMM_SPANS 10
+#endif
 #define NUMERICS_F8
 #include "gemm.glsl"
 
@@ -32,6 +34,11 @@ float plus(float x, float y)
 {
     precise float sum = HM_ADD(x, y);
     return flushed(sum);
+}
+
+float times_sigmoid(float x, float u)
+{
+    return STRICT != 0u ? hm_times_sigmoid(x, u) : hm_fast_times_sigmoid(x, u);
 }
 
 /* What the next operator would read. */
@@ -66,14 +73,14 @@ void finish(options o, uint row, uint column, float sum, float sum_up)
     if (PARTS == 2u) {
         const float gate = between(o, v), up = between(o, scaled(o, row, column, 1u, sum_up));
         precise float inner = HM_MUL(o.swiglu_alpha, gate);
-        v = times(round_to(GEMM_BETWEEN(flags), hm_times_sigmoid(gate, inner)), up);
+        v = times(round_to(GEMM_BETWEEN(flags), times_sigmoid(gate, inner)), up);
     }
     if (GEMM_DTYPE_C(flags) != 0u)
         v = plus(v, times(flushed(e.beta), operand(e.c, GEMM_DTYPE_C(flags), row * e.ldc + column)));
     if (GEMM_DTYPE_BIAS(flags) != 0u)
         v = plus(v, operand(e.bias, GEMM_DTYPE_BIAS(flags), column));
     if (GEMM_ACT(flags) != 0u)
-        v = hm_activate(GEMM_ACT(flags), between(o, v));
+        v = STRICT != 0u ? hm_activate(GEMM_ACT(flags), between(o, v)) : hm_fast_activate(GEMM_ACT(flags), between(o, v));
     if (GEMM_DTYPE_RESIDUAL(flags) != 0u)
         v = plus(between(o, v), operand(e.residual, GEMM_DTYPE_RESIDUAL(flags), row * e.ldr + column));
     if (GEMM_DTYPE_D(flags) == HAL_KERNEL_F8E4M3)

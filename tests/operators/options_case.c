@@ -222,12 +222,24 @@ static float product(const options_case *c, uint64_t problem, uint64_t row, uint
     return hm_mul(c->alpha, sum);
 }
 
-static float host_element(const options_case *c, uint64_t problem, uint64_t row, uint64_t column)
+/* The result y of an activation of x. But in strict mode a device has a form of its own: `side` -1 or 1 gives an end of
+ * what it may be, 0 the host's bits. */
+static float smooth(const options_case *c, float x, float y, int side)
+{
+    if (c->mode == HAL_MODE_STRICT || !isfinite(y)) {
+        return y;
+    }
+    const double square = (double)x * (double)x;
+    return (float)((double)y + side * (fabs((double)y) * 0x1p-24 * (8 + 8 * fmin(square, 200)) + 0x1p-126));
+}
+
+static float host_element(const options_case *c, uint64_t problem, uint64_t row, uint64_t column, int side)
 {
     float v = product(c, problem, row, column, 0);
     if (options_swiglu(c)) {
         const float gate = between(c, v), up = between(c, product(c, problem, row, column, 1));
-        v = hm_mul(between(c, hm_times_sigmoid(gate, c->swiglu_alpha * gate)), up);
+        const float u = c->swiglu_alpha * gate;
+        v = hm_mul(between(c, smooth(c, u, hm_times_sigmoid(gate, u), side)), up);
     }
     if (c->has[C]) {
         v = hm_flush(v + hm_mul(c->beta, value(c, C, problem, row, column)));
@@ -236,7 +248,8 @@ static float host_element(const options_case *c, uint64_t problem, uint64_t row,
         v = hm_flush(v + value(c, BIAS, problem, 0, column));
     }
     if (c->act) {
-        v = hm_activate(c->act, between(c, v));
+        const float x = between(c, v);
+        v = c->act == HAL_ACT_RELU ? hm_relu(x) : smooth(c, x, hm_activate(c->act, x), side);
     }
     if (c->has[RESIDUAL]) {
         v = hm_flush(between(c, v) + value(c, RESIDUAL, problem, row, column));
@@ -266,11 +279,18 @@ void options_check_bits(options_case *c)
             c->trans_d ? (problem * c->n + column) * d->ld + row : (problem * c->m + row) * d->ld + column;
         const uint8_t *got = d->data + (d->offset + at) * size;
         uint8_t want[4];
-        float had, expected;
-        store(c, problem, row, host_element(c, problem, row, column), want);
+        float had, expected, ends[2];
+        store(c, problem, row, host_element(c, problem, row, column, 0), want);
         hal_numeric_decode(d->dtype, got, 1, &had);
         hal_numeric_decode(d->dtype, want, 1, &expected);
-        if (memcmp(got, want, size) != 0 && !(isnan(had) && isnan(expected))) {
+        if (memcmp(got, want, size) == 0 || (isnan(had) && isnan(expected))) {
+            continue;
+        }
+        for (int end = 0; end < 2; end++) {
+            store(c, problem, row, host_element(c, problem, row, column, end ? 1 : -1), want);
+            hal_numeric_decode(d->dtype, want, 1, &ends[end]);
+        }
+        if (c->mode == HAL_MODE_STRICT || !(had >= fminf(ends[0], ends[1]) && had <= fmaxf(ends[0], ends[1]))) {
             options_print(c);
             fail_msg("problem %d [%d][%d] is %a; the host has %a", (int)problem, (int)row, (int)column, (double)had,
                      (double)expected);

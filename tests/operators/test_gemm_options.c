@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole numbers: every mode gives the host's bits. */
+/* Whole numbers: every mode gives the host's bits, but for activations, which only strict mode has the same everywhere.
+ */
 static void test_exact(void **state)
 {
     fixture *f = *state;

@@ -40,6 +40,21 @@ static double gelu_erf(double x)
     return 0.5 * x * erfc(-x * M_SQRT1_2);
 }
 
+static double gelu_tanh(double x)
+{
+    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static float fast_sigmoid(float x)
+{
+    return hm_fast_activate(5, x);
+}
+
+static float fast_silu(float x)
+{
+    return hm_fast_activate(4, x);
+}
+
 /* What kernel_math.h and docs promise: at most 2 ULP for exp, reciprocal and 1/sqrt. Results below 2^-126 are zero. */
 static const bound bounds[] = {{"exp", hm_exp, exp, -87.3f, 88.7f, 1.1},
                                {"reciprocal", hm_reciprocal, reciprocal, 0x1p-125f, 0x1p125f, 1.3},
@@ -48,7 +63,12 @@ static const bound bounds[] = {{"exp", hm_exp, exp, -87.3f, 88.7f, 1.1},
                                {"tanh", hm_tanh, tanh, -100.0f, 100.0f, 2.0},
                                {"sigmoid", hm_sigmoid, sigmoid, -87.0f, 200.0f, 3.5},
                                {"silu", hm_silu, silu, -80.0f, 3e38f, 4.0},
-                               {"gelu_erf", hm_gelu_erf, gelu_erf, -3.0f, 3e38f, 16.0}};
+                               {"gelu_erf", hm_gelu_erf, gelu_erf, -3.0f, 3e38f, 16.0},
+                               {"fast_exp", hm_fast_exp, exp, -87.3f, 0.0f, 2.0},
+                               {"fast_sigmoid", fast_sigmoid, sigmoid, -87.0f, 200.0f, 4.0},
+                               {"fast_silu", fast_silu, silu, -80.0f, 3e38f, 4.0},
+                               {"fast_gelu_erf", hm_fast_gelu_erf, gelu_erf, -3.0f, 3e38f, 16.0},
+                               {"fast_gelu_tanh", hm_fast_gelu_tanh, gelu_tanh, -3.0f, 3e38f, 16.0}};
 
 static double ulps(float got, double want)
 {
@@ -80,7 +100,7 @@ static void test_bounds(void **state)
                 where = x;
             }
         }
-        print_message("%-10s %.3f ULP, at %a\n", b->name, worst, (double)where);
+        print_message("%-14s %.3f ULP, at %a\n", b->name, worst, (double)where);
         assert_true(worst <= b->ulp);
         assert_true(worst > 0.4); /* something was measured */
     }
@@ -98,6 +118,11 @@ static void test_specials(void **state)
     same(hm_exp(INFINITY), INFINITY);
     same(hm_exp(0.0f), 1.0f);
     same(hm_exp(-88.0f), 0.0f); /* 6e-39 is subnormal */
+    same(hm_fast_exp(-INFINITY), 0.0f);
+    same(hm_fast_exp(0.0f), 1.0f);
+    same(hm_fast_exp(-100.0f), 0.0f);
+    same(hm_fast_exp(NAN), NAN);
+    same(hm_fast_exp(hm_float_of(0xffabcdefu)), NAN);
     same(hm_reciprocal(INFINITY), 0.0f);
     same(hm_reciprocal(0.0f), INFINITY);
     same(hm_reciprocal(0.25f), 4.0f);
@@ -119,6 +144,10 @@ static void test_specials(void **state)
         same(hm_activate(act, NAN), NAN);
         same(hm_activate(act, INFINITY), act == 5 ? 1.0f : INFINITY);
         same(hm_activate(act, -INFINITY), act == 0 ? -INFINITY : 0.0f);
+        same(hm_fast_activate(act, NAN), NAN);
+        same(hm_fast_activate(act, INFINITY), act == 5 ? 1.0f : INFINITY);
+        assert_true(act == 0 || hm_fast_activate(act, -INFINITY) == 0.0f);
+        assert_true(act == 0 || hm_abs(hm_fast_activate(act, -1e30f)) == 0.0f);
     }
 }
 
