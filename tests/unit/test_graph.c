@@ -157,7 +157,7 @@ MISUSE(rank_0, hal_graph_input(g, "y", HAL_F16, (hal_dims){0}))
 MISUSE(rank_5, hal_graph_input(g, "y", HAL_F16, ((hal_dims){5, {1, 1, 1, 1}})))
 MISUSE(dim_0, hal_graph_input(g, "y", HAL_F16, HAL_DIMS(4, 0)))
 MISUSE(dim_large, hal_graph_input(g, "y", HAL_F16, HAL_DIMS(UINT64_C(1) << 31, 1)))
-MISUSE(row_large, hal_graph_input(g, "y", HAL_F16, HAL_DIMS(HAL_ROWS, 1 << 16, 1 << 16)))
+MISUSE(row_large, hal_graph_input(g, "y", HAL_F16, HAL_DIMS(HAL_ROWS, 1 << 16, 1 << 15)))
 MISUSE(rows_inside, hal_graph_input(g, "y", HAL_F16, HAL_DIMS(4, HAL_ROWS)))
 MISUSE(rows_constant, hal_graph_constant(g, "y", HAL_F16, HAL_DIMS(HAL_ROWS, 4), (hal_span){0}))
 MISUSE(bad_dtype, hal_graph_input(g, "y", (hal_dtype)9, HAL_DIMS(4)))
@@ -200,6 +200,7 @@ MISUSE(bad_cast, hal_graph_cast(g, t->x, HAL_DTYPE_DEFAULT))
 MISUSE(quantize_null, hal_graph_quantize(g, t->x, HAL_NO_TENSOR, NULL))
 MISUSE(quantize_scales, hal_tensor made = t->x; hal_graph_quantize(g, t->cube, t->scales, &made);
        assert_int_equal(made.id, 0))
+MISUSE(quantize_one, hal_graph_quantize(g, t->x, hal_graph_input(g, "s", HAL_F32, HAL_DIMS(1)), NULL))
 MISUSE(dequantize_scales, hal_graph_dequantize(g, t->codes, hal_graph_input(g, "s", HAL_F32, HAL_DIMS(3)), HAL_F16))
 MISUSE(dequantize_none, hal_graph_dequantize(g, t->codes, HAL_NO_TENSOR, HAL_F16))
 MISUSE(dequantize_dtype, hal_graph_dequantize(g, t->codes, t->scales, HAL_F8E4M3))
@@ -280,6 +281,7 @@ static const misuse misuses[] = {
      "hal_graph_quantize: scales is none and row_scales is NULL; codes without their scales mean nothing"},
     {quantize_scales,
      "hal_graph_quantize: scales 'scales' is [rows], x 'cube' [rows, 3, 24]; scales has one element a row of x"},
+    {quantize_one, "hal_graph_quantize: scales 's' is [1], x 'x' [rows, 24]; scales has one element a row of x"},
     {dequantize_scales, "hal_graph_dequantize: row_scales 's' is [3], codes 'codes' [rows, 24]; row_scales has one "
                         "element a row of codes"},
     {dequantize_none, "hal_graph_dequantize: row_scales is no tensor; pass one of the graph's"},
