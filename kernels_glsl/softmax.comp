@@ -16,6 +16,7 @@ layout(constant_id = 6) const uint STRICT = 0;
 layout(constant_id = 7) const uint THREADS = 256;
 layout(constant_id = 8) const uint ROWS = 1;
 #include "reduce.glsl"
+#include "softmax.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block
 {
@@ -31,8 +32,6 @@ layout(push_constant) uniform push_block
 layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
 #endif
 
-const bool strict = STRICT != 0u;
-
 struct row_in {
     uint64_t x, mask, x_at, mask_at;
     uint columns;
@@ -46,9 +45,7 @@ vec4 scores(row_in row, uint c)
 #ifdef HAL_KERNEL_softmax_view
     const vec4 x = fetch_four(x_view, DTYPE_X, args.base_x + (uint(row.x_at) + c) / 4);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        precise float v = HM_MUL(x[i], row.scale);
-        v = strict ? hm_mul(flush_if(strict, x[i]), row.scale) : v;
-        s[i] = c + i < row.columns ? v : s[i];
+        s[i] = c + i < row.columns ? score_of(flush_if(strict, x[i]), row.scale) : s[i];
     }
     return s;
 #else
@@ -56,8 +53,7 @@ vec4 scores(row_in row, uint c)
     {
         if (c + i < row.columns) {
             float x = flush_if(strict, load_element(row.x, DTYPE_X, row.x_at + c + i));
-            precise float v = HM_MUL(x, row.scale);
-            v = strict ? hm_mul(x, row.scale) : v;
+            precise float v = score_of(x, row.scale);
             if (DTYPE_MASK == SOFTMAX_BOOL) {
                 v = uint(ref_u8(row.mask + row.mask_at + c + i).value) != 0u ? v : -HM_INFINITY;
             } else if (DTYPE_MASK != 0u) {
@@ -70,41 +66,6 @@ vec4 scores(row_in row, uint c)
     }
     return s;
 #endif
-}
-
-float greatest(vec4 s, float most)
-{
-    [[unroll]] for (uint i = 0; i < 4; i++) most = s[i] > most ? s[i] : most;
-    return most;
-}
-
-/* What is subtracted; a row that is hidden whole gives exp(-infinity). */
-float base_of(float most)
-{
-    return most == -HM_INFINITY ? 0.0 : most;
-}
-
-vec4 exp_from(vec4 s, float base)
-{
-    precise vec4 v = s - base;
-    return vec4(hm_exp_below(v.x), hm_exp_below(v.y), hm_exp_below(v.z), hm_exp_below(v.w));
-}
-
-/* A row's result from one score and its exponential; `unit` is 1 / sum, or log(sum). */
-float result(float score, float e, float base, float unit)
-{
-    precise float v = HM_MUL(e, unit);
-    precise float logarithm = (score - base) - unit;
-    if (LOG != 0u)
-        return flush_if(strict, logarithm);
-    return strict ? hm_mul(e, unit) : v;
-}
-
-float unit_of(float sum)
-{
-    if (LOG != 0u)
-        return sum == 0.0 ? 0.0 : hm_log(sum);
-    return sum == 0.0 ? 0.0 : hm_reciprocal(sum);
 }
 
 void store(uint64_t y, uint64_t at, uint c, uint columns, vec4 v)

@@ -1,5 +1,6 @@
 /* softmax.c - hal_softmax. Kernels: `softmax`, in groups of work-items, and `softmax_task` for CPU devices, with the
- * same constants. */
+ * same constants; `softmax_flat` for devices and operands as in flat.h. */
+#include "flat.h"
 #include "row_kernels.h"
 
 #include "kernel_rows.h"
@@ -74,6 +75,39 @@ static uint32_t task_keep(const hal_device_info *info, uint64_t columns)
     return keep >= columns && (keep + ROW_SUMS) * 4 + 64 <= info->max_shared_memory ? keep : 0;
 }
 
+static hal_softmax_args args_of(const problem *p, uint32_t online, uint32_t keep, uint32_t group_rows)
+{
+    const hal_operand *o = p->operands;
+    hal_softmax_args args = {.rows = (uint32_t)p->rows,
+                             .columns = (uint32_t)p->columns,
+                             .flags =
+                                 ROW_FLAGS((uint32_t)o[AT_X].dtype, p->mask, (uint32_t)o[AT_Y].dtype, 0u,
+                                           (uint32_t)(p->mode == HAL_MODE_STRICT), SOFTMAX_OP(p->log, online, keep)),
+                             .group_rows = group_rows,
+                             .mask_rows = (uint32_t)p->mask_rows,
+                             .scale = p->scale};
+    hal_set64(args.ldx, o[AT_X].ld);
+    hal_set64(args.ldmask, o[AT_MASK].ld);
+    hal_set64(args.ldy, o[AT_Y].ld);
+    return args;
+}
+
+static void plan_flat(const hal_device_info *info, problem *p, const hal_flat_row *row, hal_operator_launch *launch,
+                      hal_softmax_args *args)
+{
+    static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "LOG", "STRICT", "RUNS", "SUBGROUPS", "REST"};
+    hal_operand *o = p->operands;
+    *args = args_of(p, 0, 0, 1);
+    const uint32_t constants[] = {
+        (uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype,   p->log, ROW_STRICT(args->flags), row->runs,
+        row->subgroups,          p->columns % FLAT_RUN != 0};
+    hal_flat_launch_start(launch, "softmax_flat", constants, names, 7, sizeof *args, row->subgroups);
+    launch->grid = HAL_GRID1(p->rows);
+    args->base_x = hal_row_make_view(info, &o[AT_X], &launch->spec.views[AT_X]);
+    args->base_y = hal_flat_make_output(info, &o[AT_Y]);
+    launch->spec.views[AT_MASK] = launch->spec.views[AT_X];
+}
+
 static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, hal_operator_launch *launch,
                        hal_softmax_args *args)
 {
@@ -81,12 +115,17 @@ static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, 
                                         "KEEP",    "STRICT",     "THREADS", "ROWS"};
     const hal_operand *o = p->operands;
     const hal_row_shape shape = hal_row_shape_of(info, p->rows, p->columns, forms);
+    const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
+    hal_flat_row row;
+    if (view && shape.flat && hal_flat_has_output(info, &o[AT_Y]) && hal_flat_row_of(info, p->columns, &row)) {
+        plan_flat(info, p, &row, launch, args);
+        return HAL_OK;
+    }
     const uint32_t strict = p->mode == HAL_MODE_STRICT;
     const uint32_t keep = shape.task ? task_keep(info, p->columns) : shape.keep, online = !keep && !strict;
     const uint32_t constants[] = {
         (uint32_t)o[AT_X].dtype, p->mask,   (uint32_t)o[AT_Y].dtype, p->log, online, keep, strict,
         shape.threads,           shape.rows};
-    const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
     hal_operator_launch_start(launch,
                               shape.task ? "softmax_task"
                               : view     ? "softmax_view"
@@ -96,16 +135,7 @@ static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, 
     launch->spec.group[1] = shape.rows;
     launch->spec.dynamic_shared = hal_row_kept_bytes(info, &shape);
     launch->grid = HAL_GRID1(hal_groups(p->rows, shape.group_rows));
-    *args = (hal_softmax_args){.rows = (uint32_t)p->rows,
-                               .columns = (uint32_t)p->columns,
-                               .flags = ROW_FLAGS(constants[0], constants[1], constants[2], 0, strict,
-                                                  SOFTMAX_OP(p->log, online, shape.task ? 0 : keep)),
-                               .group_rows = shape.group_rows,
-                               .mask_rows = (uint32_t)p->mask_rows,
-                               .scale = p->scale};
-    hal_set64(args->ldx, o[AT_X].ld);
-    hal_set64(args->ldmask, o[AT_MASK].ld);
-    hal_set64(args->ldy, o[AT_Y].ld);
+    *args = args_of(p, online, shape.task ? 0 : keep, shape.group_rows);
     if (view) {
         args->base_x = hal_row_make_view(info, &p->operands[AT_X], &launch->spec.views[AT_X]);
     }

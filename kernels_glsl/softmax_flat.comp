@@ -1,0 +1,72 @@
+/* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row; no mask. Constants: DTYPE_X DTYPE_Y
+ * LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST: rows end within a run. */
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "rows.glsl"
+
+layout(local_size_x_id = 100, local_size_y_id = 101, local_size_z_id = 102) in;
+layout(constant_id = 0) const uint DTYPE_X = 1;
+layout(constant_id = 1) const uint DTYPE_Y = 1;
+layout(constant_id = 2) const uint LOG = 0;
+layout(constant_id = 3) const uint STRICT = 0;
+layout(constant_id = 4) const uint RUNS = 8;
+layout(constant_id = 5) const uint SUBGROUPS = 8;
+layout(constant_id = 6) const uint REST = 0;
+#include "kernel_rows.h"
+
+layout(push_constant) uniform push_block {
+    uint digits[8];
+#include "kernel_args_softmax.inc"
+} args;
+#include "flat.glsl"
+#include "flat_row.glsl"
+#include "softmax.glsl"
+
+layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
+#define Y_BINDING 2
+#include "flat_output.glsl"
+
+uint x_at; /* where the row begins */
+float base;
+
+/* Scores of columns c to c + 3; -infinity beyond the row. */
+vec4 scores(uint c)
+{
+    const vec4 x = fetch_texel(x_view, DTYPE_X, args.base_x + (x_at + c) / 4);
+    vec4 s;
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        s[i] = c + i < args.columns ? score_of(flush_if(strict, x[i]), args.scale) : -HM_INFINITY;
+    return s;
+}
+
+vec4 summand(uint column)
+{
+    return exp_from(scores(column), base);
+}
+
+vec4 results(uint column, float unit)
+{
+    vec4 s = scores(column), e = LOG != 0u ? s : exp_from(s, base);
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        s[i] = result(s[i], e[i], base, unit);
+    return s;
+}
+
+void main()
+{
+    const uint lane = gl_SubgroupInvocationID, subgroup = known(gl_LocalInvocationID.y, 3), run0 = subgroup * RUNS;
+    const uint row = known(gl_WorkGroupID.x, FLAT_DIGITS) + args.group_base[0], y_at = row * args.ldy[0];
+    x_at = row * args.ldx[0];
+    float most = -HM_INFINITY;
+    [[unroll]] for (uint i = 0; i < RUNS; i++)
+        most = greatest(scores((run0 + i) * FLAT_RUN + 4 * lane), most);
+    base = base_of(greatest_of_group(subgroup, most));
+    const float unit = unit_of(sum_of_row(subgroup, args.columns));
+    [[unroll]] for (uint i = 0; i < RUNS; i++)
+        store_run(y_at, run0 + i, args.columns, results((run0 + i) * FLAT_RUN + 4 * lane, unit));
+    if (REST == 0u)
+        return;
+    const uint end = min(args.columns, (run0 + RUNS) * FLAT_RUN);
+    for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES)
+        store_one(y_at + column, results(column & ~3u, unit)[column % 4]);
+}
