@@ -1,5 +1,5 @@
 /* flat_row.glsl - for flat kernels whose group, of SUBGROUPS, takes a row: sums and greatest numbers of rows. The file
- * before it declares SUBGROUPS, at least 8, and vec4 summand(uint column): four numbers to be added, zero beyond the
+ * before it declares SUBGROUPS, at least 8, RUNS of each, and vec4 summand(uint column): four numbers to be added, zero beyond the
  * row. */
 #include "kernel_rows.h"
 
@@ -42,8 +42,11 @@ float sum_of_row(uint subgroup, uint columns)
     precise vec4 own[4], sum;
     [[unroll]] for (uint q = 0; q < 4; q++)
         own[q] = vec4(0.0);
-    if (gl_LocalInvocationID.y < ADDERS) { /* others take one turn with all lanes off */
-        const uint first = gl_LocalInvocationID.y * FLAT_RUN + 4 * gl_SubgroupInvocationID;
+    const uint first = gl_LocalInvocationID.y * FLAT_RUN + 4 * gl_SubgroupInvocationID;
+    if (SUBGROUPS == ADDERS) {
+        [[unroll]] for (uint i = 0; i < RUNS; i++)
+            own[i % 4] += summand(i * (ROW_SUMS / 4) + first);
+    } else if (gl_LocalInvocationID.y < ADDERS) { /* others take one turn with all lanes off */
         for (uint column = 0; column < columns; column += ROW_SUMS)
             [[unroll]] for (uint q = 0; q < 4; q++)
                 own[q] += summand(column + q * (ROW_SUMS / 4) + first);
