@@ -10,14 +10,17 @@
 #include "kernel_abi.h"
 #include "kernel_math.h"
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer ref_f32 {
+#ifndef NUMERICS_COHERENT /* "coherent" where groups read what others write */
+#define NUMERICS_COHERENT
+#endif
+layout(buffer_reference, std430, buffer_reference_align = 4) NUMERICS_COHERENT buffer ref_f32 {
     float value;
 };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer ref_u16 {
+layout(buffer_reference, std430, buffer_reference_align = 2) NUMERICS_COHERENT buffer ref_u16 {
     uint16_t value;
 };
 #ifdef NUMERICS_F8
-layout(buffer_reference, std430, buffer_reference_align = 1) buffer ref_u8 {
+layout(buffer_reference, std430, buffer_reference_align = 1) NUMERICS_COHERENT buffer ref_u8 {
     uint8_t value;
 };
 #endif

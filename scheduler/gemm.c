@@ -18,6 +18,7 @@
  *  gemm_combine  work-groups: what the first of two phases (gemm_phases.c) stored, and the epilogue. THREADS PARTS
  *  gemm_any    work-groups, any device, with what the others do not have: F8E4M3, scales, strict sums, SwiGLU, D
  *              transposed. DTYPE STRICT PARTS, which is 2 for SwiGLU. Group (8, 8), tile 32 32 16
+ *  gemm_queue  the same, and D's rows quantised (gemm_queue.c)
  *
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants: k ascending, one
@@ -199,7 +200,7 @@ static uint32_t scale_flag(const hal_operand *scale, bool one)
     return !scale->present ? 0 : one ? GEMM_SCALE_ONE : GEMM_SCALE_EACH;
 }
 
-static void fill_args(const gemm_problem *p, const gemm_plan *plan, hal_gemm_args *args)
+void hal_gemm_arguments(const gemm_problem *p, const gemm_plan *plan, hal_gemm_args *args)
 {
     const hal_operand *o = p->operands;
     uint32_t dtypes[GEMM_OPERANDS];
@@ -240,7 +241,7 @@ hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_p
                              uint64_t most_groups)
 {
     hal_gemm_args args;
-    fill_args(problem, plan, &args);
+    hal_gemm_arguments(problem, plan, &args);
     hal_span spans[GEMM_ALL_OPERANDS] = {{0}};
     uint32_t alignments[GEMM_ALL_OPERANDS];
     for (size_t i = 0; i < plan->operands; i++) {

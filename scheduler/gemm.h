@@ -9,6 +9,7 @@
 /* Positions of the spans: of every kernel, and the rest of gemm_any. */
 enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
 enum { GEMM_B_UP = GEMM_OPERANDS, GEMM_AT_SCALE_A, GEMM_AT_SCALE_B, GEMM_AT_SCALE_D, GEMM_ALL_OPERANDS };
+enum { GEMM_CODES = GEMM_ALL_OPERANDS, GEMM_ROW_SCALES, GEMM_QUEUE, GEMM_QUEUE_OPERANDS }; /* of gemm_queue */
 
 /* A checked descriptor. k is 0 where A and B are not to be read. */
 typedef struct gemm_problem {
@@ -61,9 +62,15 @@ bool hal_gemm_needs_any(const gemm_problem *problem);
 /* The plan of gemm_combine: what the first phase stored is its A, in as many parts as its k. */
 void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *problem, gemm_plan *plan);
 
+/* The plan of gemm_queue, whose groups take tiles of gemm_any from a queue. *fits: it surely ends within a second, in
+ * loops that the device allows. */
+hal_status hal_gemm_plan_queue(const hal_device_info *info, const gemm_problem *problem, gemm_plan *plan, bool *fits);
+
 /* FLOP/s that a compute unit reaches at the least. */
 double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel);
 
+/* The argument struct of every kernel. */
+void hal_gemm_arguments(const gemm_problem *problem, const gemm_plan *plan, hal_gemm_args *args);
 /* Check a descriptor. *empty: there is nothing to do. `spans`: A, B and D must be given. */
 hal_status hal_gemm_resolve(const hal_gemm_desc *desc, bool spans, gemm_problem *problem, bool *empty);
 /* Records a problem's dispatches; most_groups of each, 0: as planned. */

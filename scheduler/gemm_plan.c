@@ -22,6 +22,11 @@ static const gemm_tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32,
 static const char *const tiled_names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M",
                                           "TILE_N", "TILE_K",  "MICRO_M", "MICRO_N"};
 
+static uint64_t fewer(uint64_t x, uint64_t y)
+{
+    return x < y ? x : y;
+}
+
 static uint32_t groups(uint32_t size, uint32_t tile)
 {
     return size / tile + (size % tile != 0);
@@ -139,6 +144,28 @@ static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, g
         return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
                         info->max_loop_iterations);
     }
+    return HAL_OK;
+}
+
+hal_status hal_gemm_plan_queue(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan, bool *fits)
+{
+    hal_status status = plan_any(info, p, plan);
+    if (status != HAL_OK) {
+        return status;
+    }
+    const uint64_t tasks = (uint64_t)plan->grid.x * plan->grid.y, turns = plan->iterations;
+    const uint64_t groups = fewer(4 * (uint64_t)info->compute_units, tasks);
+    const double parts = p->swiglu ? 2 : 1, step = p->mode == HAL_MODE_STRICT ? 8 : 2;
+    const double work = (double)p->m * p->n * (p->k * step * parts + STORE_WORK);
+    snprintf(plan->spec.name, sizeof plan->spec.name, "gemm_queue");
+    plan->operands = plan->spec.binding_count = GEMM_QUEUE_OPERANDS;
+    plan->spec.bindings[GEMM_CODES] = plan->spec.bindings[GEMM_ROW_SCALES] = HAL_WRITE;
+    plan->spec.bindings[GEMM_QUEUE] = HAL_READ_WRITE;
+    plan->grid = HAL_GRID3((uint32_t)groups, 1, 1);
+    /* One group may have to take every tile, and then quantise every row. */
+    plan->iterations = tasks * (turns + 2) + (uint64_t)p->m * (2 * (p->n / 64 + 1) + 8);
+    *fits =
+        loops_fit(info, plan) && work < info->compute_units * hal_gemm_slowest(info->type, 0) && tasks < UINT32_MAX / 2;
     return HAL_OK;
 }
 

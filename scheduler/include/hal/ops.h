@@ -83,6 +83,22 @@ HAL_API hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *d
 /* Compile what hal_gemm will need for this problem, so that the first call does not have to. */
 HAL_API hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc);
 
+/* hal_gemm, and D's rows quantised as hal_quantize does with HAL_SCALE_ROW_AMAX, in one kernel that stays on the
+ * device: its groups take tiles of D from a queue, and whoever finishes the last tile of some rows quantises them while
+ * they are in the cache. No group waits for another, so that it is safe wherever atomics are. The same bits as the two
+ * operators in HAL_MODE_STRICT; in every mode sums have k ascending. A problem that it cannot do, or that might take a
+ * second, is told as the two. For one problem (batch 1) with D of FP32, FP16 or BF16, not transposed. */
+typedef struct hal_gemm_quantize_desc {
+    size_t struct_size;
+    const hal_gemm_desc *gemm;
+    hal_span codes;  /* m rows of n codes, packed */
+    hal_span scales; /* FP32, one a row */
+    hal_span queue;  /* hal_gemm_quantize_queue bytes of zeros; they are zeros again when the work is done */
+} hal_gemm_quantize_desc;
+#define HAL_GEMM_QUANTIZE(...) (&(hal_gemm_quantize_desc){.struct_size = sizeof(hal_gemm_quantize_desc), __VA_ARGS__})
+HAL_API hal_status hal_gemm_quantize(hal_cmdlist *list, const hal_gemm_quantize_desc *desc);
+HAL_API hal_status hal_gemm_quantize_queue(const hal_gemm_desc *gemm, uint64_t *size);
+
 #ifdef __cplusplus
 }
 #endif
