@@ -102,7 +102,7 @@ bool model_file_number(model_call *call, const cJSON *object, const char *where,
     const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, name);
     if (!member && optional)
         return true;
-    if (!cJSON_IsNumber(member) || !(member->valuedouble >= low && member->valuedouble <= high))
+    if (!member || !cJSON_IsNumber(member) || !(member->valuedouble >= low && member->valuedouble <= high))
         return model_refuse(call, "--file: %s.%s must be a number from %g to %g", where, name, low, high);
     *number = member->valuedouble;
     return true;

@@ -204,7 +204,8 @@ static void json_refuses(void **state)
 static void json_values(void **state)
 {
     (void)state;
-    static const char text[] = " {\"a\": [null, true, false, -0.5, \"x\\n\\\"\\/\"], \"b\": {}, \"c\": \"\\u20AC\"} ";
+    static const char text[] =
+        " {\"a\": [null, true, false, -0.5, \"x\\n\\\"\\/\"], \"b\": {}, \"c\": \"\\u20AC\\ue000\"} ";
     hal_json *root;
     good(hal_json_parse("text", text, sizeof text - 1, &root));
     const hal_json *a = hal_json_get(root, "a"), *item = a->first;
@@ -220,7 +221,7 @@ static void json_values(void **state)
     }
     assert_null(item);
     assert_true(hal_json_get(root, "b")->type == HAL_JSON_OBJECT && hal_json_get(root, "b")->count == 0);
-    assert_string_equal(hal_json_get(root, "c")->string, "\xe2\x82\xac");
+    assert_string_equal(hal_json_get(root, "c")->string, "\xe2\x82\xac\xee\x80\x80");
     assert_null(hal_json_get(root, "d"));
     assert_null(hal_json_get(a, "a"));
     assert_null(hal_json_get(NULL, "a"));

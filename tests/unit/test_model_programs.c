@@ -145,12 +145,14 @@ static void ranges_by_trying_all(void **state)
             }
         }
     }
-    hal_model_strategy a = {10, 2}, b = {20, 1};
+    const hal_model_strategy a = {10, 2}, b = {20, 1};
     exact(10, hal_model_break_even(a, b));
     assert_true(isinf(hal_model_break_even(b, (hal_model_strategy){30, 1})));
     exact(0, hal_model_break_even(b, (hal_model_strategy){20, 0.5}));
     assert_int_equal(hal_model_best(&a, 1, NAN), 1);
     assert_true(isnan(hal_model_amortised(a, 0)));
+    assert_true(isnan(hal_model_strategy_total(a, NAN)) && isnan(hal_model_strategy_total(a, -1)));
+    assert_true(isnan(hal_model_strategy_total((hal_model_strategy){NAN, 1}, 1)));
 }
 
 static void padding(void **state)
@@ -176,8 +178,9 @@ static void mixes_turn_at_the_break_even(void **state)
         const double other[] = {pick_time(&random, 20), pick_time(&random, 20)};
         const bool choose = round % 2;
         const double dispatch = choose ? pick_time(&random, 3) : 0;
-        hal_model_mix mix;
-        for (double p = 0; p <= 1; p += 1.0 / 16) {
+        hal_model_mix mix = {0};
+        for (int step = 0; step <= 16; step++) {
+            const double p = step / 16.0;
             good(hal_model_mix_costs(p, old, other, choose, dispatch, &mix));
             const double gain = mix.old_us - (choose ? mix.choose_us : mix.new_us);
             assert_true(mix.choose_us <= fmin(mix.old_us, mix.new_us) + dispatch + 1e-9);
@@ -202,7 +205,7 @@ static void persistent_wins_with_overlap(void **state)
     for (int round = 0; round < 1000; round++) {
         const uint64_t n = pick(&random, 50);
         const double tp = pick_time(&random, 20), ta = pick_time(&random, 20), launch = pick_time(&random, 6);
-        hal_model_persistent cost;
+        hal_model_persistent cost = {0};
         good(hal_model_persistent_costs(n, tp, ta, launch, 0, &cost));
         /* Without a price on tasks nothing is lost, and at most a launch and the shorter stage are won. */
         assert_true(cost.tiled_us <= cost.coarse_us + 1e-9);
@@ -226,7 +229,7 @@ static void critical_paths_by_trying_all(void **state)
     for (int round = 0; round < 2000; round++) {
         const uint32_t count = (uint32_t)pick(&random, 12);
         uint32_t after[12][12], place[12], path[12], length;
-        hal_model_task tasks[12];
+        hal_model_task tasks[12] = {{0}};
         double longest = 0, total, along = 0;
         for (uint32_t i = 0; i < count; i++)
             place[i] = i;
@@ -300,7 +303,7 @@ static void segments_cover_everything(void **state)
     for (uint64_t segments = 1; segments <= 130; segments++)
         exact(4950, hal_model_segmented_sum(values, 100, segments));
     assert_true(isnan(hal_model_segmented_sum(values, 100, 0)));
-    assert_true(isnan(hal_model_ulps(NAN, 1)));
+    assert_true(isnan(hal_model_ulps(NAN, 1)) && isnan(hal_model_ulps(1, NAN)) && isnan(hal_model_ulps(1, 1e300)));
 }
 
 int main(void)

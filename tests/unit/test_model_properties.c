@@ -281,8 +281,8 @@ static void kv_best_by_trying_all(void **state)
         hal_model_kv kv;
         for (uint64_t size = 1; size <= length; size++) {
             const uint64_t a = slow_rows(d, shared, size, prefetch), scans = a ? (length + a - 1) / a : 0;
-            const double us =
-                (double)(scans * 4 * length * d) / rate * 1e6 + (double)(scans * ((length + size - 1) / size)) * update;
+            const uint64_t updates = scans * ((length + size - 1) / size);
+            const double us = (double)(scans * 4 * length * d) / rate * 1e6 + (double)updates * update;
             if (a && us < least) {
                 least = us;
                 best = size;
