@@ -37,6 +37,7 @@ void main()
     const uint block_end = last_block(s, min(first_row + ROWS, s.rows));
     const strides key_strides = strides_of_keys(), value_strides = strides_of_values();
     const bool plain = softcap == 0.0 && dtype_mask == 0u;
+    const float factor = plain ? scale : 1.0; /* else finish_score has scaled */
     const uint q_base = args.base_q + uint(query_at(s, min(own_row, s.rows == 0u ? 0u : s.rows - 1)));
     const uint k_base = args.base_k, v_base = args.base_v;
     const uint own_end = visible_keys(s, own_row); /* lane = row */
@@ -80,19 +81,16 @@ void main()
         float weights[ROWS * VECTORS], shrinks[ROWS];
         [[unroll]] for (uint i = 0; i < ROWS * VECTORS; i++) weights[i] = score[i];
         bool holes = false;
+        /* A loop, not a branch: that would be run every time, with all lanes off. */
+        [[dont_unroll]] for (uint i = plain ? ROWS * VECTORS : 0u; i < ROWS * VECTORS; i++) weights[i] =
+            finish_score(s, first_row + i / VECTORS, key0 + i % VECTORS * LANES + lane, weights[i]);
         [[dont_unroll]] for (uint row = 0; row < ROWS; row++)
         {
             const uint end = subgroupShuffle(own_end, row);
             const float before = subgroupShuffle(greatest, row);
             float x[VECTORS], most = -HM_INFINITY;
-            if (plain) {
-                [[unroll]] for (uint v = 0; v < VECTORS; v++) x[v] =
-                    key0 + v * LANES + lane < end ? weights[row * VECTORS + v] * scale : -HM_INFINITY;
-            } else {
-                [[dont_unroll]] for (uint v = 0; v < VECTORS; v++) weights[row * VECTORS + v] =
-                    finish_score(s, first_row + row, key0 + v * LANES + lane, weights[row * VECTORS + v]);
-                [[unroll]] for (uint v = 0; v < VECTORS; v++) x[v] = weights[row * VECTORS + v];
-            }
+            [[unroll]] for (uint v = 0; v < VECTORS; v++) x[v] =
+                key0 + v * LANES + lane < end ? weights[row * VECTORS + v] * factor : -HM_INFINITY;
             [[unroll]] for (uint v = 0; v < VECTORS; v++) most = greater(most, x[v]);
             float row_most = before;
             [[unroll]] for (uint l = 0; l < LANES; l++) row_most = greater(row_most, subgroupShuffle(most, l));
@@ -117,31 +115,32 @@ void main()
 
         bool any_holes = false;
         [[unroll]] for (uint l = 0; l < LANES; l++) any_holes = any_holes || subgroupShuffle(uint(holes), l) != 0u;
-        [[dont_unroll]] for (uint v = 0; v < VECTORS; v++)
-        {
-            float w[ROWS];
-            [[unroll]] for (uint row = 0; row < ROWS; row++) w[row] = weights[row * VECTORS + v];
-            if (any_holes) { /* weights of zero are skipped: NaN and infinity in a hidden value stay hidden */
-                [[dont_unroll]] for (uint j = 0; j < LANES; j++)
+        /* Two loops, of which one has a single turn with all lanes off: a branch within would be run every time. */
+        [[dont_unroll]] for (uint v = any_holes ? 0u : VECTORS; v < VECTORS; v++)
+        { /* weights of zero are skipped: NaN and infinity in a hidden value stay hidden */
+            [[dont_unroll]] for (uint j = 0; j < LANES; j++)
+            {
+                const uint at = subgroupShuffle(v_at[v], j);
+                [[unroll]] for (uint t = 0; t < TEXELS; t++)
                 {
-                    const uint at = subgroupShuffle(v_at[v], j);
-                    [[unroll]] for (uint t = 0; t < TEXELS; t++)
+                    const uint column = min(t * WIDTH + TEXEL * lane, value_dim - TEXEL);
+                    const uvec4 texel = texelFetch(v_view, int((at + column) / TEXEL));
+                    [[unroll]] for (uint row = 0; row < ROWS; row++)
                     {
-                        const uint column = min(t * WIDTH + TEXEL * lane, value_dim - TEXEL);
-                        const uvec4 texel = texelFetch(v_view, int((at + column) / TEXEL));
-                        [[unroll]] for (uint row = 0; row < ROWS; row++)
+                        const float x = subgroupShuffle(weights[row * VECTORS + v], j);
+                        [[unroll]] for (uint c = 0; c < TEXEL; c++)
                         {
-                            const float x = subgroupShuffle(w[row], j);
-                            [[unroll]] for (uint c = 0; c < TEXEL; c++)
-                            {
-                                const uint i = row * COLUMNS + t * TEXEL + c;
-                                o[i] = x == 0.0 ? o[i] : x * pick(texel, c) + o[i];
-                            }
+                            const uint i = row * COLUMNS + t * TEXEL + c;
+                            o[i] = x == 0.0 ? o[i] : x * pick(texel, c) + o[i];
                         }
                     }
                 }
-                continue;
             }
+        }
+        [[dont_unroll]] for (uint v = any_holes ? VECTORS : 0u; v < VECTORS; v++)
+        {
+            float w[ROWS];
+            [[unroll]] for (uint row = 0; row < ROWS; row++) w[row] = weights[row * VECTORS + v];
             [[unroll]] for (uint j = 0; j < LANES; j++)
             {
                 const uint at = subgroupShuffle(v_at[v], j);
