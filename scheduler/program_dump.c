@@ -80,6 +80,15 @@ static void text_step(const hal_program *program, const hal_step *step, FILE *ou
     fputc('\n', out);
 }
 
+static uint32_t output_at(const hal_program *program, uint32_t slot)
+{
+    uint32_t id = 1;
+    while (!program->tensors[id].output || program->tensors[id].output_slot != slot) {
+        id++;
+    }
+    return id;
+}
+
 static void dump_text(const hal_program *program, FILE *out)
 {
     fprintf(out, "graph %s\n", program->label);
@@ -94,10 +103,8 @@ static void dump_text(const hal_program *program, FILE *out)
     for (uint32_t i = 0; i < program->step_count; i++) {
         text_step(program, &program->steps[i], out);
     }
-    for (uint32_t i = 1; i < program->tensor_count; i++) {
-        if (program->tensors[i].output) {
-            fprintf(out, "  output %u %s\n", program->tensors[i].output_slot, program->tensors[i].name);
-        }
+    for (uint32_t slot = 0; slot < program->outputs; slot++) {
+        fprintf(out, "  output %s\n", program->tensors[output_at(program, slot)].name);
     }
 }
 

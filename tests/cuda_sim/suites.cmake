@@ -48,7 +48,7 @@ if(TARGET run_cases)
   endif()
 endif()
 
-foreach(example vector_add gemm replay)
+foreach(example vector_add gemm replay ffn_graph decoder_layer)
   if(TARGET example_${example})
     hal_sim_test(examples.${example}.cuda_sim "" example_${example})
   endif()

@@ -439,8 +439,9 @@ static hal_graph *small_graph(void)
     const hal_tensor n = hal_graph_rmsnorm(g, x, HAL_NO_TENSOR, 1e-6f);
     const hal_tensor y = hal_graph_gemm(g, n, w, HAL_GRAPH_GEMM(.trans_b = true, .alpha = 0.1f));
     hal_tensor scales;
-    hal_graph_output(g, "codes", hal_graph_quantize(g, hal_graph_swiglu(g, y, y), HAL_NO_TENSOR, &scales));
+    const hal_tensor codes = hal_graph_quantize(g, hal_graph_swiglu(g, y, y), HAL_NO_TENSOR, &scales);
     hal_graph_output(g, "turned", hal_graph_transpose(g, w, (const uint32_t[4]){1, 0}));
+    hal_graph_output(g, "codes", codes);
     hal_graph_rmsnorm(g, x, HAL_NO_TENSOR, INFINITY);
     assert_int_equal(hal_graph_status(g), HAL_OK);
     return g;
@@ -471,8 +472,8 @@ static void text_dump(void **state)
                               "  codes: f8e4m3 [rows, 40], %6: f32 [rows] = quantize(x %5)\n"
                               "  turned: bf16 [24, 40] = transpose(x w) perm 1, 0\n"
                               "  %9: bf16 [rows, 24] = rmsnorm(x x\t1) eps null\n"
-                              "  output 0 codes\n"
-                              "  output 1 turned\n");
+                              "  output turned\n"
+                              "  output codes\n");
     free(text);
     hal_graph_destroy(graph);
 }
