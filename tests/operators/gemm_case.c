@@ -13,6 +13,12 @@ uint64_t test_timeout(void)
     return HAL_SECONDS(120) * (factor ? (uint64_t)atoi(factor) : 1);
 }
 
+void tests_select(void)
+{
+    cmocka_set_test_filter(getenv("HAL_TEST_ONLY"));
+    cmocka_set_skip_filter(getenv("HAL_TEST_WITHOUT"));
+}
+
 void fixture_open(fixture *f, const char *limits)
 {
     memset(f, 0, sizeof *f);

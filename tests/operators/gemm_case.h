@@ -39,6 +39,9 @@ typedef struct fixture {
 #define TEST_TIMEOUT test_timeout()
 uint64_t test_timeout(void);
 
+/* Keeps to the tests that $HAL_TEST_ONLY names, and leaves out what $HAL_TEST_WITHOUT names: patterns with * and ?. */
+void tests_select(void);
+
 void fixture_open(fixture *f, const char *limits);
 void fixture_close(fixture *f);
 

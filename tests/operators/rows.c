@@ -144,5 +144,6 @@ int rows_main(const char *name, const struct CMUnitTest *tests, size_t count)
         return 77;
     }
     hal_device_destroy(probe);
+    tests_select();
     return _cmocka_run_group_tests(name, tests, count, open_shared, close_shared) != 0;
 }

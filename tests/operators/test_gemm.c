@@ -375,6 +375,7 @@ int main(void)
         return 77;
     }
     hal_device_destroy(probe.device);
+    tests_select();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
                                        cmocka_unit_test(test_few_rows),
                                        cmocka_unit_test(test_general_kernels),
