@@ -138,6 +138,11 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         info->subgroup_shuffle = false;
         return hide(name, value, &info->subgroups);
     }
+    if (strcmp(name, "cpu") == 0) {
+        bool cpu = info->type == HAL_DEVICE_CPU;
+        info->type = cpu ? HAL_DEVICE_INTEGRATED : info->type;
+        return hide(name, value, &cpu);
+    }
     const struct {
         const char *name;
         bool *feature;
@@ -150,7 +155,7 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     return hal_fail(
         HAL_ERROR_INVALID_ARGUMENT,
         "HAL_LIMITS: no such limit '%s' (group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, "
-        "subgroups, matrix, loop_iterations, bounded_span, list_commands, pooled, first_point)",
+        "subgroups, matrix, cpu, loop_iterations, bounded_span, list_commands, pooled, first_point)",
         name);
 }
 

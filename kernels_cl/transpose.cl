@@ -34,7 +34,7 @@ void start(const hal_transpose_args *args, uint rest, ulong *x, ulong *y)
 }
 
 #ifdef HAL_KERNEL_transpose
-#define ROW (TILE + (THREADS == 1 ? 8 : 1)) /* elements of a row of the tile: a column's lie in different banks */
+#define ROW (TILE + (THREADS == 1 ? 8 : 4 / WIDTH)) /* elements of a row of the tile: a column's lie in different banks */
 
 /* Any part of a tile, element by element. */
 void turn(global const element *x, ulong xa, ulong xb, global element *y, ulong ya, ulong yb, uint width_a,
