@@ -384,6 +384,10 @@ hal_tensor hal_graph_rope(hal_graph *graph, hal_tensor x, uint32_t heads, hal_te
     if (2 * c->dims.size[1] > columns / heads) {
         return mismatch(graph, op, "cosines", c, "x", of, "a head has fewer elements than twice the tables' columns");
     }
+    const bool fixed = of->dims.size[0] != HAL_ROWS;
+    if (!p && fixed && hal_tensor_rows(of, 0) > c->dims.size[0]) {
+        return mismatch(graph, op, "cosines", c, "x", of, "the tables have fewer positions than x has rows");
+    }
     if (p && (!hal_dims_one_a_row(&p->dims, &of->dims) || p->element_size != 4)) {
         return mismatch(graph, op, "positions", p, "x", of, "positions are int32, one a row of x");
     }

@@ -212,6 +212,8 @@ MISUSE(rope_heads, hal_graph_rope(g, t->x, 5, t->table, t->table, t->ids))
 MISUSE(rope_no_heads, hal_graph_rope(g, t->x, 0, t->table, t->table, t->ids))
 MISUSE(rope_tables, hal_graph_rope(g, t->x, 2, t->table, hal_graph_input(g, "s", HAL_F32, HAL_DIMS(100, 5)), t->ids))
 MISUSE(rope_wide, hal_graph_rope(g, t->x, 4, t->table, t->table, t->ids))
+MISUSE(rope_short, hal_tensor few = hal_graph_input(g, "few", HAL_F32, HAL_DIMS(9, 6));
+       hal_graph_rope(g, t->fixed, 2, few, few, HAL_NO_TENSOR))
 MISUSE(rope_ids, hal_graph_rope(g, t->x, 2, t->table, t->table, t->ids64))
 MISUSE(rope_floats, hal_graph_rope(g, t->x, 2, t->table, t->table, t->scales))
 MISUSE(gather_ids, hal_graph_gather(g, t->table, t->scales))
@@ -296,6 +298,8 @@ static const misuse misuses[] = {
      "hal_graph_rope: cosines 'table' is [100, 6], sines 's' [100, 5]; both are [positions, rotary_dim / 2]"},
     {rope_wide, "hal_graph_rope: cosines 'table' is [100, 6], x 'x' [rows, 24]; a head has fewer elements than twice "
                 "the tables' columns"},
+    {rope_short,
+     "hal_graph_rope: cosines 'few' is [9, 6], x 'fixed' [10, 24]; the tables have fewer positions than x has rows"},
     {rope_ids, "hal_graph_rope: positions 'ids64' is [rows, 2], x 'x' [rows, 24]; positions are int32, one a row of x"},
     {rope_floats, "hal_graph_rope: positions, 'scales', is of f32; use indices"},
     {gather_ids, "hal_graph_gather: ids, 'scales', is of f32; use indices"},

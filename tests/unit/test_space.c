@@ -375,6 +375,51 @@ static void flops(void **state)
     hal_graph_destroy(graph);
 }
 
+/* Steps that only fusion makes: operands are added to a step of the graph. */
+static void fused_steps(void **state)
+{
+    (void)state;
+    const uint64_t rows = 7;
+    hal_graph *g = new_graph();
+    const hal_tensor x = input(g, "x", HAL_BF16, HAL_DIMS(HAL_ROWS, 24)), w = input(g, "w", HAL_BF16, HAL_DIMS(24, 40));
+    const hal_tensor up = input(g, "up", HAL_BF16, HAL_DIMS(24, 40)),
+                     r = input(g, "r", HAL_BF16, HAL_DIMS(HAL_ROWS, 40));
+    const hal_tensor scales = input(g, "scales", HAL_F32, HAL_DIMS(HAL_ROWS));
+    const hal_tensor y = hal_graph_gemm(g, x, w, NULL);
+    hal_graph_rmsnorm(g, y, HAL_NO_TENSOR, 0);
+    const hal_program *program = program_of(g);
+    const double a = rows * 24 * 2, matrix = 24 * 40 * 2, d = rows * 40 * 2, row = rows * 4;
+    hal_space space;
+
+    hal_step gemm = program->steps[0];
+    gemm.act = HAL_ACT_SILU;
+    gemm.tensors[HAL_ROLE_RESIDUAL] = r.id;
+    hal_space_of(program, &gemm, rows, &space);
+    assert_true(hal_space_flops(&space) == rows * 40 * (2 * 24 + 1 + 1));
+    assert_true(hal_space_bytes(program, &gemm, rows) == a + matrix + 2 * d);
+
+    gemm = program->steps[0];
+    gemm.tensors[HAL_ROLE_B_UP] = up.id;
+    gemm.tensors[HAL_ROLE_SCALE_D] = scales.id;
+    hal_space_of(program, &gemm, rows, &space);
+    assert_true(hal_space_flops(&space) == rows * 40 * (2 * 2 * 24 + 2 + 1)); /* SiLU and product; divided */
+    assert_true(hal_space_bytes(program, &gemm, rows) == a + 2 * matrix + d + row);
+    assert_int_equal(footprint(&space, HAL_ROLE_B_UP, (const uint64_t[6]){64, 8, 3}), 24);
+
+    hal_step norm = program->steps[1];
+    norm.tensors[HAL_ROLE_RESIDUAL] = r.id;
+    norm.tensors[HAL_ROLE_SUM] = norm.tensors[HAL_ROLE_Y]; /* any tensor of that shape */
+    norm.tensors[HAL_ROLE_Y] = y.id;
+    norm.tensors[HAL_ROLE_X] = norm.tensors[HAL_ROLE_SUM];
+    norm.tensors[HAL_ROLE_SCALES] = scales.id;
+    hal_space_of(program, &norm, rows, &space);
+    assert_int_equal(space.statements, 3);
+    /* residual, square, sum; residual, root, largest; residual, root, divided */
+    assert_true(hal_space_flops(&space) == rows * 40 * (3 + 3 + 3));
+    assert_true(hal_space_bytes(program, &norm, rows) == 3 * d + row);
+    hal_graph_destroy(g);
+}
+
 /* SiLU, product, quantise: 156 MiB. */
 static void activation_chain(void **state)
 {
@@ -539,6 +584,7 @@ int main(void)
         cmocka_unit_test(heads_and_pairs),
         cmocka_unit_test(every_operator_touches_its_tensors),
         cmocka_unit_test(flops),
+        cmocka_unit_test(fused_steps),
         cmocka_unit_test(activation_chain),
         cmocka_unit_test(attention_scans),
         cmocka_unit_test(activation_after_the_loop),

@@ -2,12 +2,13 @@
  *
  * A graph holds no device memory and calls no driver. Tensors have a dtype and 1 to 4 dimensions, outermost first,
  * packed; the first dimension may be HAL_ROWS, which every run of a plan gives a value. Operators treat a tensor as a
- * matrix: its last dimension is the columns, those before it the rows; HAL_ROWS alone is a column. What each operator
- * computes is said in <hal/ops.h>; a result is rounded to its tensor's dtype, and fusion keeps that rounding.
+ * matrix: its last dimension is the columns, those before it the rows; HAL_ROWS alone is a column. Each dimension, and
+ * the product of all but the first, is below 2^31. What each operator computes is said in <hal/ops.h>; a result is
+ * rounded to its tensor's dtype, and fusion keeps that rounding.
  *
  * Builder calls return the new tensor. One that fails returns no tensor (id 0), and the graph keeps this first failure
  * and takes nothing more: hal_graph_status and hal_plan_create report it. So a graph is written without a check a line.
- * A graph is used by one thread at a time. */
+ * A graph is used by one thread at a time, but for hal_plan_create: any number may make plans of one that is built. */
 #ifndef HAL_GRAPH_H
 #define HAL_GRAPH_H
 
