@@ -13,6 +13,7 @@ enum { IN_TRANSPOSE = 1 << BENCH_TRANSPOSE, IN_QUANTIZE = 1 << BENCH_QUANTIZE };
 enum { IN_SOFTMAX = 1 << BENCH_SOFTMAX, IN_RMSNORM = 1 << BENCH_RMSNORM, IN_ATTENTION = 1 << BENCH_ATTENTION };
 enum { IN_MATRIX = IN_SOFTMAX | IN_RMSNORM | IN_ACTIVATION | IN_QUANTIZE }; /* operators on rows of a matrix */
 enum { IN_OPERATORS = IN_GEMM | IN_MATRIX | IN_TRANSPOSE | IN_ATTENTION };
+enum { IN_LAYERS = 1 << BENCH_FFN | 1 << BENCH_LAYER, IN_GRAPHS = IN_LAYERS | 1 << BENCH_FUSION };
 enum { IN_ALL = (1 << BENCH_COMMANDS) - 1, IN_MEASURING = IN_ALL & ~IN_DEVICES };
 
 typedef struct option_help {
@@ -26,7 +27,8 @@ static const option_help option_table[] = {
     {"n", "N", "columns of B and D (12288)", IN_GEMM, 'n'},
     {"k", "K", "columns of A, rows of B (4096)", IN_GEMM, 'k'},
     {"op", "NAME", "one of them only; see below", IN_MATRIX, 'o'},
-    {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once)", IN_MATRIX, 'R'},
+    {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once); of a graph: its tokens",
+     IN_MATRIX | IN_GRAPHS, 'R'},
     {"columns", "N", "columns of the matrix, likewise", IN_MATRIX, 'C'},
     {"batch", "N", "sequences (1 if only others of these are given)", IN_ATTENTION, 'B'},
     {"q-heads", "N", "heads of Q, a multiple of those of K (4 times as many)", IN_ATTENTION, 'Q'},
@@ -38,7 +40,12 @@ static const option_help option_table[] = {
     {"page-size", "N", "keys and values in pages of so many tokens", IN_ATTENTION, 'P'},
     {"shape", "AxBxC", "1 to 8 dimensions of what is permuted, outermost first", IN_TRANSPOSE, 's'},
     {"perm", "I,J,K", "which of them become the result's; default: reversed", IN_TRANSPOSE, 'p'},
-    {"dtype", "TYPE", "f32, f16 or bf16; default: f32 if a size is given, else f32 and bf16", IN_OPERATORS, 'd'},
+    {"hidden", "N", "columns of a token, a multiple of 64; within the feed-forward layer 3 times as many", IN_GRAPHS,
+     'i'},
+    {"layers", "N", "how many times the graph runs, each on the result of the last: 1 to 64 (3)", IN_LAYERS, 'y'},
+    {"dtype", "TYPE",
+     "f32, f16 or bf16; default: f32 if a size is given, else f32, bf16; graphs: f32 on CPUs, else bf16",
+     IN_OPERATORS | IN_GRAPHS, 'd'},
     {"backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each", IN_ALL,
      'b'},
     {"all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING, 'a'},
@@ -59,6 +66,11 @@ enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
     "Each takes turns with what limits it: on CPU devices multiply-adds, non-temporal copies or reads of all\n"        \
     "cores; on GPUs the device's own copy, or its published peak. Seconds are device time on GPUs, host time on\n"     \
     "CPU devices; ratios are taken within a turn, and their median counts.\n"
+
+#define GRAPHS                                                                                                         \
+    "The same graph runs eager and replayed, one kernel an operator and fused as the cost model chooses, on one\n"     \
+    "stream and on two, in turns; all must give the same bits, and a small one what the host computes in double.\n"    \
+    "On CPU devices it is small, so that submissions show; on GPUs it has Qwen3-8B's sizes.\n"
 
 static const struct {
     const char *name, *summary, *usage, *about, *examples;
@@ -150,6 +162,25 @@ static const struct {
          "  hal-bench quantize\n"
          "  hal-bench quantize --op cast --rows 4096 --columns 4096 --dtype f16\n",
          "quantize dequantize cast"},
+    [BENCH_FUSION] =
+        {"fusion", "small graphs, operators separate and fused", "hal-bench fusion [OPTIONS]",
+         "Times graphs of three operators or so: an activation that is quantised, a sum that is normalised and\n"
+         "quantised, a projection with bias, activation and residual.\n" GRAPHS,
+         "  hal-bench fusion\n"
+         "  hal-bench fusion --rows 1024 --hidden 1024 --backend opencl\n",
+         NULL},
+    [BENCH_FFN] =
+        {"ffn", "a feed-forward layer as a graph, eager and replayed", "hal-bench ffn [OPTIONS]",
+         "Times Qwen3's feed-forward layer (RMSNorm, gate, up, SwiGLU, down, residual), three times in a row.\n" GRAPHS,
+         "  hal-bench ffn\n"
+         "  hal-bench ffn --layers 36 --rows 1 --json ffn.json\n",
+         NULL},
+    [BENCH_LAYER] = {"layer", "a whole decoder layer as a graph", "hal-bench layer [OPTIONS]",
+                     "Times a decoder layer (RMSNorm, Q, K and V, RoPE, causal attention, output, residual, then the\n"
+                     "feed-forward layer), three times in a row.\n" GRAPHS,
+                     "  hal-bench layer\n"
+                     "  hal-bench layer --rows 64 --hidden 512 --dtype bf16\n",
+                     NULL},
     [BENCH_MODEL] = {"model", "what work costs, computed: tiles, pipelines, choices", NULL, NULL, NULL, NULL},
 };
 
@@ -322,6 +353,12 @@ static bool apply(bench_options *options, const option_help *option, const char 
         return parse_number32("head-dim", value, 256, &options->heads.head_dim, error, error_size);
     case 'l':
         return parse_number("q-len", value, 1, most, &options->heads.q_len, error, error_size);
+    case 'i':
+        return parse_number("hidden", value, 64, 1 << 16, &options->hidden, error, error_size) &&
+               (options->hidden % 64 == 0 ||
+                (snprintf(error, error_size, "--hidden takes a multiple of 64, not %s", value), false));
+    case 'y':
+        return parse_number32("layers", value, 64, &options->layers, error, error_size);
     case 'L':
         return parse_number("kv-len", value, 1, most, &options->heads.kv_len, error, error_size);
     case 'P':

@@ -19,6 +19,9 @@ typedef enum bench_command {
     BENCH_ACTIVATION,
     BENCH_TRANSPOSE,
     BENCH_QUANTIZE,
+    BENCH_FUSION,
+    BENCH_FFN,
+    BENCH_LAYER,
     BENCH_MODEL,    /* reads its own options: bench_model */
     BENCH_COMMANDS, /* how many there are */
     BENCH_HELP,
@@ -54,6 +57,8 @@ typedef struct bench_options {
     hal_dtype dtype;
     const char *op;
     uint64_t m, n, k, rows, columns;
+    uint64_t hidden; /* graphs */
+    uint32_t layers;
     bench_heads heads;
     const char *perm; /* as it was given */
     bench_permutation permutation;
@@ -65,7 +70,7 @@ void bench_options_help(bench_command command, FILE *out);
 
 /* Results. NAN means "not known" or "not measured"; it becomes null in JSON and "-" in tables. */
 
-typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_OPERATOR } bench_kind;
+typedef enum bench_kind { BENCH_ROW_OVERHEAD, BENCH_ROW_REPLAY, BENCH_ROW_OPERATOR, BENCH_ROW_GRAPH } bench_kind;
 
 enum { BENCH_MAX_PEERS = 3 };
 
@@ -105,6 +110,12 @@ typedef struct bench_row {
     double max_error, bound;  /* where the error is nearest to its bound: |got - want|, and what it may be */
     uint64_t m, n, k;         /* gemm */
     double peak_fraction;     /* gemm: floor_ratio, or on GPUs the share of the published peak */
+
+    /* graphs: of all its layers once; submit clock: libhal_ns */
+    const char *mode; /* "eager", "replay", "eager, 2 streams" */
+    bool fused;
+    uint64_t submits, kernels, bytes, peak_bytes;
+    double predicted_ns;
 } bench_row;
 
 typedef struct bench_floors {
@@ -163,6 +174,12 @@ void bench_transpose(bench_run *run, const bench_device *device);
 uint32_t bench_transpose_steps(const bench_options *options);
 void bench_quantize(bench_run *run, const bench_device *device);
 uint32_t bench_quantize_steps(const bench_options *options);
+void bench_fusion(bench_run *run, const bench_device *device);
+uint32_t bench_fusion_steps(const bench_options *options);
+void bench_ffn(bench_run *run, const bench_device *device);
+uint32_t bench_ffn_steps(const bench_options *options);
+void bench_layer(bench_run *run, const bench_device *device);
+uint32_t bench_layer_steps(const bench_options *options);
 /* What the command asks for, on every device. */
 void bench_measure(bench_run *run);
 void bench_trace(bench_run *run, const bench_device *device);

@@ -16,6 +16,11 @@ typedef struct bench_question {
 uint32_t bench_report_questions(const bench_run *run, bench_question *questions, uint32_t capacity);
 /* "0.98x raw, 1.23 us" and the like. */
 void bench_report_answer(const bench_row *row, char text[96]);
+/* The same of graphs; their tables. */
+void bench_report_graph_question(const bench_row *row, char text[96]);
+void bench_report_graph_answer(const bench_row *row, char text[96]);
+void bench_report_graphs(const bench_run *run, const bench_device *device);
+void bench_report_graph_html(const bench_run *run, FILE *file);
 /* Why CPU devices are no measure of a GPU; "" if none was measured. */
 const char *bench_report_cpu_note(const bench_run *run);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_QUESTIONS = 64 };
+enum { MAX_QUESTIONS = 96 };
 
 static void escape(FILE *file, const char *text)
 {
@@ -153,7 +153,7 @@ static void put_rows(FILE *file, const bench_run *run)
         file);
     for (uint32_t i = 0; i < run->row_count; i++) {
         const bench_row *row = &run->rows[i];
-        if (row->kind == BENCH_ROW_OPERATOR || row->failed)
+        if (row->kind >= BENCH_ROW_OPERATOR || row->failed)
             continue;
         fprintf(file, "<tr><td>%s</td><td>%s</td><td>%u</td><td>%s</td><td>%s</td>", row->label, row->backend,
                 row->commands, bench_format_ns(row->libhal_ns, a), bench_format_ns(row->raw_ns, b));
@@ -191,6 +191,7 @@ bool bench_report_html(const bench_run *run, FILE *file)
     put_bars(file, run, questions, count, BENCH_ROW_OVERHEAD, "",
              "Commands told at once: libhal / raw API (1 is equal)");
     put_bars(file, run, questions, count, BENCH_ROW_REPLAY, "", "Recorded lists: libhal / raw API (1 is equal)");
+    bench_report_graph_html(run, file);
     put_rows(file, run);
     fputs("</body>\n</html>\n", file);
     return ferror(file) == 0;

@@ -126,6 +126,24 @@ static void put_operator_row(cJSON *item, const bench_row *row)
     put(item, "wait_ns", row->wait_ns);
 }
 
+static void put_graph_row(cJSON *item, const bench_row *row)
+{
+    cJSON_AddStringToObject(item, "graph", row->label);
+    cJSON_AddStringToObject(item, "shape", row->shape);
+    cJSON_AddStringToObject(item, "dtype", hal_dtype_name(row->dtype));
+    cJSON_AddStringToObject(item, "mode", row->mode);
+    cJSON_AddBoolToObject(item, "fused", row->fused);
+    put(item, "submits", (double)row->submits);
+    put(item, "kernels", (double)row->kernels);
+    put(item, "bytes", (double)row->bytes);
+    put(item, "peak_bytes", (double)row->peak_bytes);
+    put(item, "submit_us", row->libhal_ns / 1e3);
+    put(item, "device_us", row->device_ns / 1e3);
+    put(item, "wait_us", row->wait_ns / 1e3);
+    put(item, "predicted_us", row->predicted_ns / 1e3);
+    put(item, "rounds", row->rounds);
+}
+
 static cJSON *row_item(const bench_row *row)
 {
     cJSON *item = cJSON_CreateObject();
@@ -135,6 +153,8 @@ static cJSON *row_item(const bench_row *row)
     put(item, "index", row->index);
     if (row->kind == BENCH_ROW_OPERATOR)
         put_operator_row(item, row);
+    else if (row->kind == BENCH_ROW_GRAPH)
+        put_graph_row(item, row);
     else
         put_host_row(item, row);
     cJSON_AddBoolToObject(item, "failed", row->failed);

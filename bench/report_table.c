@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_QUESTIONS = 64 };
+enum { MAX_QUESTIONS = 96 };
 
 static bool of_device(const bench_row *row, const bench_device *device)
 {
@@ -172,9 +172,11 @@ void bench_report_table(const bench_run *run)
     for (uint32_t i = 0; i < run->device_count; i++)
         for (int kind = BENCH_ROW_OVERHEAD; kind <= BENCH_ROW_OPERATOR; kind++)
             print_kind(run, &run->devices[i], (bench_kind)kind);
+    for (uint32_t i = 0; i < run->device_count; i++)
+        bench_report_graphs(run, &run->devices[i]);
     for (uint32_t i = 0; i < run->row_count; i++) {
-        bool computes = run->rows[i].kind == BENCH_ROW_OPERATOR;
-        host = host || (!computes && measured(&run->rows[i]));
+        bool computes = run->rows[i].kind == BENCH_ROW_OPERATOR, graph = run->rows[i].kind == BENCH_ROW_GRAPH;
+        host = host || (!computes && !graph && measured(&run->rows[i]));
         operators = operators || (computes && measured(&run->rows[i]));
     }
     if (host)
@@ -209,6 +211,10 @@ static void question_text(const bench_row *row, char text[96])
                  {"down", "FFN down-projection"},
                  {"decode up", "FFN up-projection, 1 token"}};
     const char *name = row->label;
+    if (row->kind == BENCH_ROW_GRAPH) {
+        bench_report_graph_question(row, text);
+        return;
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(row->label, known[i].label))
             name = known[i].text;
@@ -264,6 +270,8 @@ void bench_report_answer(const bench_row *row, char text[96])
         snprintf(text, 96, "FAILED");
     else if (!measured(row))
         snprintf(text, 96, "not measured");
+    else if (row->kind == BENCH_ROW_GRAPH)
+        bench_report_graph_answer(row, text);
     else if (row->kind == BENCH_ROW_OPERATOR)
         operator_answer(row, text);
     else if (isnan(row->ratio) && !isnan(row->total_ratio))
@@ -290,7 +298,7 @@ const char *bench_report_cpu_note(const bench_run *run)
 
 void bench_report_comparison(const bench_run *run)
 {
-    static const char before[] = "<host time to submit; rate and share of the limit";
+    static const char before[] = "<host time to submit; rate and share of the limit; of graphs submits/kernels";
     bench_question questions[MAX_QUESTIONS];
     uint32_t count = bench_report_questions(run, questions, MAX_QUESTIONS);
     uint32_t columns = run->device_count < 8 ? run->device_count : 8;
@@ -306,7 +314,7 @@ void bench_report_comparison(const bench_run *run)
             const bench_row *row = questions[i].rows[d];
             bench_tone tone = !row || !row->rounds ? BENCH_TONE_DIM : ratio_tone(row->ratio);
             bench_report_answer(row, text);
-            if (row && row->kind == BENCH_ROW_OPERATOR)
+            if (row && row->kind >= BENCH_ROW_OPERATOR)
                 tone = BENCH_TONE_PLAIN;
             bench_table_cell(table, row && row->failed ? BENCH_TONE_BAD : tone, "%s", text);
         }

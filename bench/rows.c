@@ -30,10 +30,11 @@ bench_row *bench_row_add(bench_run *run, bench_kind kind, const bench_device *de
         &row->libhal_total_ns, &row->raw_total_ns, &row->total_ratio, &row->device_ns, &row->wait_ns,
         &row->allocations,     &row->rss_growth,   &row->eager_ns,    &row->record_ns, &row->break_even,
         &row->rerecord_ns,     &row->seconds,      &row->rate,        &row->gflops,    &row->gbps,
-        &row->floor_rate,      &row->floor_ratio,  &row->max_error,   &row->bound,     &row->peak_fraction};
+        &row->floor_rate,      &row->floor_ratio,  &row->max_error,   &row->bound,     &row->peak_fraction,
+        &row->predicted_ns};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         *figures[i] = NAN;
-    row->op = row->unit = row->floor = "";
+    row->op = row->unit = row->floor = row->mode = "";
     return row;
 }
 
@@ -49,7 +50,7 @@ void bench_row_fail(bench_run *run, bench_row *row, const char *format, ...)
 
 const char *bench_row_kind(const bench_row *row)
 {
-    static const char *const names[] = {"overhead", "replay"};
+    static const char *const names[] = {"overhead", "replay", "operator", "graph"};
     return row->kind == BENCH_ROW_OPERATOR ? row->op : names[row->kind];
 }
 

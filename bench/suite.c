@@ -1,5 +1,5 @@
 /* suite.c - what is measured: one command's question, or in the default run overhead and replay, an example of each
- * operator, and a Qwen3-8B feed-forward layer, on every backend. */
+ * operator, a Qwen3-8B feed-forward layer, and graphs, on every backend. */
 #include "gemm.h"
 
 #include <math.h>
@@ -87,7 +87,10 @@ static const struct {
                                [BENCH_RMSNORM] = {bench_rmsnorm, bench_rmsnorm_steps},
                                [BENCH_ACTIVATION] = {bench_activation, bench_activation_steps},
                                [BENCH_TRANSPOSE] = {bench_transpose, bench_transpose_steps},
-                               [BENCH_QUANTIZE] = {bench_quantize, bench_quantize_steps}};
+                               [BENCH_QUANTIZE] = {bench_quantize, bench_quantize_steps},
+                               [BENCH_FUSION] = {bench_fusion, bench_fusion_steps},
+                               [BENCH_FFN] = {bench_ffn, bench_ffn_steps},
+                               [BENCH_LAYER] = {bench_layer, bench_layer_steps}};
 
 /* A command of its own is measured in full; the suite has an example of each, but for gemm a layer. */
 static bool asked_for(bench_command command, int question)
@@ -95,6 +98,15 @@ static bool asked_for(bench_command command, int question)
     return questions[question].measure && (command == BENCH_SUITE ? question != BENCH_GEMM : question == (int)command);
 }
 
+/* Those from `first` to before `end`, on every device. */
+static void measure_questions(bench_run *run, int first, int end)
+{
+    for (int q = first; q < end; q++)
+        for (uint32_t i = 0; asked_for(run->options->command, q) && i < run->device_count && !bench_interrupted(); i++)
+            questions[q].measure(run, &run->devices[i]);
+}
+
+/* Graphs come last: a newcomer ends with what all the rest is for. */
 void bench_measure(bench_run *run)
 {
     static const hal_dtype dtypes[] = {HAL_F32, HAL_BF16};
@@ -105,9 +117,8 @@ void bench_measure(bench_run *run)
     for (int q = 0; q < BENCH_COMMANDS; q++)
         if (asked_for(options->command, q))
             run->steps += run->device_count * questions[q].steps(options);
-    for (int q = 0; q < BENCH_COMMANDS; q++)
-        for (uint32_t i = 0; asked_for(options->command, q) && i < run->device_count && !bench_interrupted(); i++)
-            questions[q].measure(run, &run->devices[i]);
+    measure_questions(run, 0, BENCH_FUSION);
     for (uint32_t d = 0; suite && d < sizeof dtypes / sizeof dtypes[0] && !bench_interrupted(); d++)
         measure_layers(run, dtypes[d]);
+    measure_questions(run, BENCH_FUSION, BENCH_COMMANDS);
 }

@@ -197,7 +197,7 @@ static hal_status tell(run *r)
     if (status == HAL_OK && r->timers) {
         status = hal_event_record(r->timers[plan->program.step_count], r->stream);
     }
-    plan->submits += status == HAL_OK ? r->shape->told_steps : 0;
+    plan->submits += status == HAL_OK ? r->shape->kernel_count : 0;
     return status;
 }
 

@@ -23,13 +23,16 @@ hal_status hal_plan_rows(const hal_plan *plan, const char *call, uint64_t rows, 
         return hal_fail(HAL_ERROR_LIMIT, "%s: %llu rows for plan '%s'; at most %llu", call, (unsigned long long)rows,
                         plan->program.label, (unsigned long long)HAL_MAX_DIMENSION);
     }
-    *carried = rows;
-    for (uint32_t i = 0; rows && i < plan->desc.bucket_count; i++) {
-        if (plan->buckets[i] >= rows) {
-            *carried = plan->buckets[i];
-            break;
+    uint32_t low = 0, high = plan->desc.bucket_count; /* the first bucket that is large enough */
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (plan->buckets[middle] < rows) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
+    *carried = rows && low < plan->desc.bucket_count ? plan->buckets[low] : rows;
     return HAL_OK;
 }
 
@@ -153,13 +156,12 @@ static hal_status record_steps(const hal_plan *plan, hal_plan_shape *shape, hal_
 {
     hal_cmdlist_stats stats = {0};
     hal_status status = HAL_OK;
-    shape->kernel_count = shape->told_steps = 0;
+    shape->kernel_count = 0;
     for (uint32_t i = 0; status == HAL_OK && i < plan->program.step_count; i++) {
         status = hal_step_record(list, &plan->program, &plan->program.steps[i], shape->rows, plan->desc.mode, spans,
                                  hal_plan_workspace(shape, i, scratch));
         status = status == HAL_OK ? hal_cmdlist_get_stats(list, &stats) : status;
         shape->kernels[i] = stats.commands - shape->kernel_count;
-        shape->told_steps += stats.commands > shape->kernel_count;
         shape->kernel_count = stats.commands;
     }
     return status == HAL_OK ? status : hal_fail_prefix(status, "plan '%s'", plan->program.label);

@@ -30,7 +30,6 @@ typedef struct hal_plan_shape {
     uint64_t padded_end;   /* scratch with those copies */
     uint32_t *kernels;     /* by step: dispatches */
     uint32_t kernel_count; /* their sum */
-    uint32_t told_steps;   /* that have any */
     hal_cmdlist *list;     /* NULL: steps are told at each run */
     double *measured_us;   /* by step: by hal_plan_measure; NAN */
     uint64_t runs;         /* told so far: HAL_SHAPES_AUTO weighs them */

@@ -23,7 +23,8 @@ expect() {
 
 case $case in
 help)
-    for command in "" devices overhead replay gemm softmax attention rmsnorm activation transpose quantize; do
+    for command in "" devices overhead replay gemm softmax attention rmsnorm activation transpose quantize fusion ffn \
+        layer; do
         # shellcheck disable=SC2086
         expect 0 $command --help
         grep -q '^examples:' "$folder/out" || die "no examples in the help of '$command'"
@@ -45,6 +46,9 @@ usage)
     expect 2 gemm --op silu
     expect 2 attention --q-heads 3 --kv-heads 2
     expect 2 transpose --shape 3x5 --perm 1,1
+    expect 2 ffn --hidden 100
+    expect 2 layer --layers 65
+    expect 2 fusion --layers 2
     expect 2 overhead --rounds
     expect 2 replay surplus
     expect 2 overhead --backend vulcan
@@ -64,7 +68,7 @@ json)
     need_device
     expect 0 --quick --json "$folder/all.json" --html "$folder/all.html"
     "$check" "$folder/all.json" overhead replay gemm softmax attention rmsnorm activation \
-        transpose quantize || die "the JSON is not right"
+        transpose quantize graph || die "the JSON is not right"
     grep -q '^comparison' "$folder/out" || die "no comparison at the end"
     grep -q '</html>' "$folder/all.html" || die "the page is not complete"
     if grep -Eq '(src|href)=' "$folder/all.html"; then die "the page needs something outside itself"; fi
@@ -84,6 +88,24 @@ operators)
     done
     expect 0 activation --quick --op add --rows 5 --columns 7 --dtype f16 --json -
     grep -q '"shape":"5x7","dtype":"f16"' "$folder/out" || die "not the shape that was asked for"
+    ;;
+graphs)
+    need_device
+    for graph in ffn layer; do
+        expect 0 $graph --quick --rows 5 --hidden 64 --json "$folder/graph.json"
+        "$check" "$folder/graph.json" graph || die "the JSON of $graph is not right"
+        for mode in eager replay; do
+            grep -q "\"graph\":\"$graph\".*\"mode\":\"$mode\",\"fused\":true" "$folder/graph.json" || die "no fused $mode of $graph"
+        done
+    done
+    # Three feed-forward layers of 6 kernels: 18 submissions told at once, 3 replayed; fused they have 5.
+    expect 0 ffn --quick --json "$folder/ffn.json"
+    for counts in 'eager","fused":false,"submits":18,"kernels":18' 'replay","fused":false,"submits":3,"kernels":18' \
+        'eager","fused":true,"submits":15,"kernels":15' 'replay","fused":true,"submits":3,"kernels":15'; do
+        grep -q "$counts" "$folder/ffn.json" || die "the feed-forward layer has no row with $counts"
+    done
+    expect 0 fusion --quick --dtype bf16 --json "$folder/fusion.json"
+    "$check" "$folder/fusion.json" graph || die "the JSON of fusion is not right"
     ;;
 ctrl_c)
     need_device

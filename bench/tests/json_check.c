@@ -95,6 +95,20 @@ static bool check_operator(const cJSON *row, const char *kind)
     return check_limits(row);
 }
 
+static bool check_graph(const cJSON *row)
+{
+    static const char *const texts[] = {"graph", "shape", "dtype", "mode"};
+    static const char *const figures[] = {"submits",   "kernels", "bytes",       "peak_bytes",
+                                          "submit_us", "wait_us", "predicted_us"};
+    bool good = has(row, "device_us", false, true) &&
+                (cJSON_IsBool(cJSON_GetObjectItemCaseSensitive(row, "fused")) || fail("not true or false", "fused"));
+    for (size_t i = 0; good && i < sizeof texts / sizeof texts[0]; i++)
+        good = has(row, texts[i], true, false);
+    for (size_t i = 0; good && i < sizeof figures / sizeof figures[0]; i++)
+        good = has(row, figures[i], false, false);
+    return good;
+}
+
 static bool check_row(const cJSON *row)
 {
     static const char *const host[] = {"commands", "libhal_ns"}, *const host_null[] = {"raw_ns", "ratio"};
@@ -111,6 +125,8 @@ static bool check_row(const cJSON *row)
         good = good && has(row, "case", true, false);
         for (size_t i = 0; good && i < sizeof host / sizeof host[0]; i++)
             good = has(row, host[i], false, false) && has(row, host_null[i], false, true);
+    } else if (!strcmp(kind, "graph")) {
+        good = good && check_graph(row);
     } else
         good = fail("an unknown kind", kind);
     return good;

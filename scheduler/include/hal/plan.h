@@ -1,9 +1,13 @@
 /* hal/plan.h - a graph compiled for a device: fusions chosen, intermediates placed in one arena, kernels compiled,
  * and run eagerly or as a replayed command list, with inputs and outputs bound by pointer at each run.
  *
- * A plan may be made by any thread, several at once. A plan is run by one thread at a time, on any stream of its
- * device. It holds its device, and the buffers of the graph's constants. Runs that use the plan's own scratch are
- * ordered one after another, on whatever streams they are told to; give each its own scratch to let them overlap. */
+ * Any call may come from any thread; the calls of one plan take turns, but that hal_plan_prepare records while runs go
+ * on. A plan holds its device, and the buffers of the graph's constants. Runs on one stream are in order. Runs that use
+ * the plan's own scratch are ordered one after another on the device, on whatever streams they are told to; give each
+ * its own scratch to let them overlap. Whatever way a run takes, the bits are the same, but where it says otherwise.
+ *
+ * After a failure the plan, the device and what was bound can be used as before; only the outputs of a run that failed
+ * hold anything. */
 #ifndef HAL_PLAN_H
 #define HAL_PLAN_H
 
@@ -26,9 +30,11 @@ typedef enum hal_fusion {
 /* How a run with a number of rows is carried out. */
 typedef enum hal_shapes {
     HAL_SHAPES_SPECIAL = 0,  /* a program of its own for each number of rows seen, at most `programs` kept */
-    HAL_SHAPES_GENERAL = 1,  /* operators told at each run; nothing is kept */
-    HAL_SHAPES_BUCKETED = 2, /* the least of `buckets` that holds the rows; inputs are copied and padded where the
-                                rows are fewer; beyond the greatest: general */
+    HAL_SHAPES_GENERAL = 1,  /* operators told at each run; nothing is recorded */
+    HAL_SHAPES_BUCKETED = 2, /* the least of `buckets` that holds the rows; inputs are copied and padded with zeros, and
+                                outputs copied, where the rows are fewer; beyond the greatest: general. A graph in which
+                                padding could reach a row that counts is refused (HAL_ERROR_UNSUPPORTED). With
+                                HAL_MODE_FAST sums are taken in the bucket's order, not in that of so many rows */
     HAL_SHAPES_AUTO = 3      /* general at first; a number of rows that has come so often that recording pays, by the
                                 times measured so far, gets a program */
 } hal_shapes;
@@ -44,7 +50,9 @@ typedef struct hal_plan_desc {
     uint32_t programs;       /* recorded lists kept at most, the least recently used goes; 0: 8 */
     const uint64_t *buckets; /* rows, ascending */
     uint32_t bucket_count;
-    uint32_t streams;      /* independent branches run on so many streams where that pays; 0 and 1: one */
+    uint32_t streams;      /* independent branches run on so many streams where that pays, by the model; 0 and 1: one.
+                              A recorded list is always one: branches are independent in it, and where streams pay they
+                              share no memory, which would make one wait for the other */
     uint64_t measure_rows; /* HAL_FUSE_MEASURED, and what hal_plan_explain predicts for; 0: 1024 */
     const char *choices;   /* what hal_plan_export wrote: fusions are taken from it, not chosen; NULL: chosen */
 } hal_plan_desc;
@@ -58,11 +66,12 @@ HAL_API void hal_plan_destroy(hal_plan *plan); /* legal while it runs: that is f
 
 /* Bytes of scratch for so many rows. */
 HAL_API hal_status hal_plan_scratch(hal_plan *plan, uint64_t rows, uint64_t *size);
-/* Have the program for so many rows recorded, so that the run does not have to. */
+/* Have the program for so many rows recorded, so that the run does not have to: ahead, or in the background from a
+ * thread of yours, one program at a time. Runs that come meanwhile and find no program tell their operators. */
 HAL_API hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows);
 /* Run on a stream. bindings: the inputs' spans, the outputs' spans, in the order of the graph; one more is scratch of
- * hal_plan_scratch bytes, else the plan's own is used. Nothing is copied but by HAL_SHAPES_BUCKETED. rows is ignored
- * where the graph has no HAL_ROWS. */
+ * hal_plan_scratch bytes at a multiple of 256, else the plan's own is used. An output may be bound over nothing else.
+ * Nothing is copied but by HAL_SHAPES_BUCKETED. rows is ignored where the graph has no HAL_ROWS; 0 rows are legal. */
 HAL_API hal_status hal_plan_run(hal_plan *plan, hal_stream *stream, uint64_t rows, const hal_bindings *bindings);
 
 /* A run for hal_plan_explain: its steps are told one by one with a timestamp between, and waited for. Needs a device
@@ -85,11 +94,13 @@ typedef struct hal_plan_stats {
     double predicted_us;
     /* measured, over all runs so far */
     uint64_t runs;
-    uint64_t submits;                             /* of lists or of steps told at once */
+    uint64_t submits;                             /* of lists, and of kernels told at once */
     uint64_t kernels;                             /* dispatches, before hal/ splits any */
     uint64_t programs_recorded, programs_dropped; /* instances, and those that the bound on them let go */
     double submit_us;                             /* host time of the last run's telling; NAN: none */
-    double device_us; /* the last run known to be done, on devices with timestamps; NAN: not known */
+    double device_us; /* the last run that was timed and is done, on devices with timestamps; NAN: none. Timed are runs
+                         1, 2, 4, 8 and so on, and every 64th: a timestamp may cost a submission. How long you wait for
+                         a run is yours to measure */
 } hal_plan_stats;
 /* stats->struct_size is set by the caller. */
 HAL_API hal_status hal_plan_get_stats(hal_plan *plan, uint64_t rows, hal_plan_stats *stats);
