@@ -1,0 +1,343 @@
+/* test_plan_memory.c - a plan's life with one thing failing, for every thing: host memory (malloc and its like are
+ * wrapped by the linker, for libhal and this test), device memory, submissions, compilations, the device. Whatever
+ * failed, nothing is lost, and the same goes well right after. */
+#include "plan_case.h"
+
+#include "rows.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the wrapped functions. */
+static struct {
+    pthread_mutex_t lock; /* drivers call back from threads of theirs */
+    bool counting;
+    uint64_t calls, fail_at; /* 0: none fails */
+    int64_t live;            /* allocations not freed */
+} host = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *pointer, size_t size);
+void __real_free(void *pointer);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *pointer, size_t size);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *pointer);
+
+/* Whether this allocation may go on. */
+static bool allowed(int64_t change)
+{
+    pthread_mutex_lock(&host.lock);
+    host.calls += host.counting;
+    const bool fails = host.counting && host.calls == host.fail_at;
+    host.live += fails ? 0 : change;
+    pthread_mutex_unlock(&host.lock);
+    errno = fails ? ENOMEM : errno;
+    return !fails;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return allowed(1) ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return allowed(1) ? __real_calloc(count, size) : NULL;
+}
+
+void *__wrap_realloc(void *pointer, size_t size)
+{
+    return allowed(pointer ? 0 : 1) ? __real_realloc(pointer, size) : NULL;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = __wrap_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void __wrap_free(void *pointer)
+{
+    if (pointer) {
+        pthread_mutex_lock(&host.lock);
+        host.live--;
+        pthread_mutex_unlock(&host.lock);
+    }
+    __real_free(pointer);
+}
+
+static void count_from(uint64_t fail_at)
+{
+    host.calls = 0;
+    host.fail_at = fail_at;
+    host.counting = true;
+}
+
+/* A plan is made, recorded, run in two ways, asked and exported; everything is destroyed. The first failure. */
+static hal_status life(plan_case *c, bool spread)
+{
+    hal_plan *plan = NULL, *copy = NULL;
+    char *choices = NULL;
+    uint64_t size = 0;
+    hal_plan_stats stats = {.struct_size = sizeof stats};
+    const hal_plan_desc *desc =
+        HAL_PLAN(.fusion = HAL_FUSE_ALL, .replay = !spread, .streams = spread ? 2 : 1, .measure_rows = 2);
+    hal_status status = hal_plan_create_with(c->f->device, c->graph, desc, &(hal_plan_hooks){.spread = spread}, &plan);
+#define STEP(call) status = status == HAL_OK ? (call) : status
+    STEP(hal_plan_prepare(plan, 3));
+    STEP(hal_plan_run(plan, c->f->stream, 3, HAL_BINDINGS(hal_whole(c->buffers[0]), hal_whole(c->buffers[1]))));
+    STEP(hal_plan_scratch(plan, 5, &size));
+    STEP(hal_plan_run(plan, c->f->stream, 5, HAL_BINDINGS(hal_whole(c->buffers[0]), hal_whole(c->buffers[1]))));
+    STEP(hal_plan_get_stats(plan, 4, &stats));
+    STEP(hal_plan_export(plan, &choices));
+    host.live += choices != NULL; /* the C library's own, freed by libhal */
+    STEP(hal_plan_create(c->f->device, c->graph, HAL_PLAN(.choices = choices, .measure_rows = 2), &copy));
+    STEP(hal_stream_wait(c->f->stream, TEST_TIMEOUT));
+#undef STEP
+    hal_plan_export_free(choices);
+    hal_plan_destroy(plan);
+    hal_plan_destroy(copy);
+    return status;
+}
+
+/* The run's result is right. */
+static void check_result(plan_case *c)
+{
+    hal_plan *plan = NULL;
+    OK(hal_plan_create(c->f->device, c->graph, HAL_PLAN(.fusion = HAL_FUSE_NONE, .replay = true, .measure_rows = 2),
+                       &plan));
+    plan_poison(c);
+    OK(plan_run_on(c, plan, c->f->stream, 5, NULL));
+    plan_compare(c, 5, "after a failure");
+    hal_plan_destroy(plan);
+}
+
+static void settle(plan_case *c, hal_memory_stats *stats)
+{
+    OK(hal_device_wait(c->f->device, TEST_TIMEOUT));
+    OK(hal_device_memory_stats(c->f->device, stats));
+}
+
+static void open_case(plan_case *c, fixture *f)
+{
+    plan_case_ffn(c, f, HAL_F32, 16, 16, 5);
+    plan_expect(c, 5, HAL_MODE_FAST);
+    OK(life(c, false)); /* what is kept for good is kept now */
+    OK(life(c, true));
+    check_result(c);
+}
+
+/* The life in which the nth allocation fails; whether there was one. */
+static bool fail_host(plan_case *c, bool spread, uint64_t nth, uint32_t *failed)
+{
+    count_from(nth);
+    const hal_status status = life(c, spread);
+    const bool reached = host.calls >= nth;
+    host.counting = false;
+    if (status != HAL_OK && (!reached || status != HAL_ERROR_OUT_OF_MEMORY)) {
+        fail_msg("allocation %llu: %s: %s", (unsigned long long)nth, hal_status_name(status), hal_last_error());
+    }
+    *failed += status != HAL_OK;
+    return reached;
+}
+
+static void test_host_memory(void **state)
+{
+    plan_case c;
+    hal_memory_stats before, after;
+    open_case(&c, *state);
+    for (int spread = 0; spread < 2; spread++) {
+        settle(&c, &before);
+        uint32_t failed = 0, grown = 0;
+        for (uint64_t nth = 1;; nth += grown == 0) {
+            const int64_t live = host.live;
+            if (!fail_host(&c, spread, nth, &failed)) {
+                break;
+            }
+            settle(&c, &after);
+            assert_int_equal(after.count, before.count);
+            assert_int_equal(after.current, before.current);
+            /* Backends keep what a busy moment needed for the next one; what is lost is lost again each time. */
+            grown = host.live != live ? grown + 1 : 0;
+            if (grown > 3) {
+                fail_msg("allocation %llu fails and %lld are lost", (unsigned long long)nth,
+                         (long long)(host.live - live));
+            }
+        }
+        print_message("%u allocations of host memory failed\n", failed);
+        assert_true(failed > 50);
+        check_result(&c);
+    }
+    plan_case_close(&c);
+}
+
+static void fail_each(plan_case *c, hal_fault fault, hal_status natural, uint32_t least)
+{
+    hal_memory_stats before, after;
+    settle(c, &before);
+    for (int spread = 0; spread < 2; spread++) {
+        uint32_t failed = 0, passed = 0;
+        for (uint64_t nth = 1; passed < 4; nth++) { /* some failures are got round */
+            OK(hal_device_inject_fault(c->f->device, fault, nth));
+            const hal_status status = life(c, spread);
+            OK(hal_device_inject_fault(c->f->device, fault, 0));
+            if (status == HAL_OK) {
+                passed++;
+                continue;
+            }
+            passed = 0;
+            failed++;
+            assert_int_equal(status, natural);
+            assert_true(hal_last_error()[0] != 0 && !strchr(hal_last_error(), '\n'));
+            check_result(c);
+        }
+        assert_true(failed >= least && failed < 200);
+    }
+    settle(c, &after);
+    assert_int_equal(after.current, before.current);
+    assert_int_equal(after.count, before.count);
+}
+
+static void test_device_memory(void **state)
+{
+    (void)state;
+    fixture f;
+    plan_case c;
+    fixture_open(&f, "pooled=0"); /* each buffer is an allocation */
+    open_case(&c, &f);
+    fail_each(&c, HAL_FAULT_ALLOC, HAL_ERROR_OUT_OF_MEMORY, 1);
+    plan_case_close(&c);
+    fixture_close(&f);
+}
+
+static void test_submissions(void **state)
+{
+    plan_case c;
+    open_case(&c, *state);
+    fail_each(&c, HAL_FAULT_SUBMIT, HAL_ERROR_BACKEND, 1);
+    plan_case_close(&c);
+}
+
+/* On devices that have compiled nothing yet. */
+static void test_compilations(void **state)
+{
+    (void)state;
+    hal_status status = HAL_ERROR_COMPILE;
+    uint64_t nth;
+    for (nth = 1; status != HAL_OK && nth < 50; nth++) {
+        fixture f;
+        plan_case c;
+        fixture_open(&f, NULL);
+        plan_case_ffn(&c, &f, HAL_F32, 16, 16, 5);
+        OK(hal_device_inject_fault(f.device, HAL_FAULT_COMPILE, nth));
+        status = life(&c, false);
+        OK(hal_device_inject_fault(f.device, HAL_FAULT_COMPILE, 0));
+        assert_true(status == HAL_OK || status == HAL_ERROR_COMPILE);
+        OK(life(&c, false));
+        plan_expect(&c, 5, HAL_MODE_FAST);
+        check_result(&c);
+        plan_case_close(&c);
+        fixture_close(&f);
+    }
+    assert_true(nth > 3 && nth < 50);
+}
+
+/* Once the device is lost every call says so, and all can be destroyed. */
+static void test_lost(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1; nth < 6; nth++) {
+        fixture f;
+        plan_case c;
+        fixture_open(&f, NULL);
+        plan_case_ffn(&c, &f, HAL_F32, 16, 16, 5);
+        hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = nth % 2));
+        OK(hal_device_inject_fault(f.device, HAL_FAULT_LOST, nth));
+        hal_status status = HAL_OK;
+        for (uint32_t i = 0; i < 6 && status == HAL_OK; i++) {
+            status = plan_run_on(&c, plan, f.stream, 2, NULL);
+            status = status == HAL_OK ? hal_stream_flush(f.stream) : status;
+        }
+        status = status == HAL_OK ? hal_device_status(f.device) : status;
+        if (status != HAL_OK) {
+            assert_int_equal(status, HAL_ERROR_DEVICE_LOST);
+            assert_int_equal(plan_run_on(&c, plan, f.stream, 2, NULL), HAL_ERROR_DEVICE_LOST);
+            assert_int_equal(life(&c, false), HAL_ERROR_DEVICE_LOST);
+        }
+        hal_plan_destroy(plan);
+        plan_case_close(&c);
+        fixture_close(&f);
+    }
+}
+
+/* Rows for which there is no memory are refused by the run, others go on. */
+static void test_little_memory(void **state)
+{
+    (void)state;
+    fixture f;
+    plan_case c;
+    fixture_open(&f, "memory=33554432,pooled=0");
+    plan_case_open(&c, &f, 8, 1);
+    hal_tensor x = hal_graph_input(c.graph, "x", HAL_F32, HAL_DIMS(HAL_ROWS, 16));
+    hal_tensor wide = hal_graph_gemm(c.graph, x, plan_weight(&c, "w", HAL_F32, 16, 4096), NULL);
+    wide = hal_graph_activation(c.graph, hal_graph_softmax(c.graph, wide, 1.0f, HAL_NO_TENSOR), HAL_ACT_SILU);
+    hal_graph_output(c.graph, "y", hal_graph_gemm(c.graph, wide, plan_weight(&c, "v", HAL_F32, 4096, 1), NULL));
+    plan_case_memory(&c);
+    hal_buffer *in, *out;
+    OK(hal_buffer_create(f.device, HAL_BUFFER(.size = 4096 * 64), &in));
+    OK(hal_buffer_create(f.device, HAL_BUFFER(.size = 4096 * 4), &out));
+    for (int replay = 0; replay < 2; replay++) {
+        hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = replay, .measure_rows = 8, .fusion = HAL_FUSE_NONE));
+        plan_expect(&c, 8, HAL_MODE_FAST);
+        for (int turn = 0; turn < 3; turn++) {
+            REFUSED(HAL_ERROR_OUT_OF_MEMORY,
+                    hal_plan_run(plan, f.stream, 4096, HAL_BINDINGS(hal_whole(in), hal_whole(out))));
+            plan_poison(&c);
+            OK(plan_run_on(&c, plan, f.stream, 8, NULL));
+            plan_compare(&c, 8, "with little memory");
+        }
+        hal_plan_destroy(plan);
+    }
+    hal_buffer_destroy(in);
+    hal_buffer_destroy(out);
+    plan_case_close(&c);
+    fixture_close(&f);
+}
+
+/* A replay allocates nothing, and neither does a run that is told. */
+static void test_no_allocation(void **state)
+{
+    plan_case c;
+    open_case(&c, *state);
+    for (int replay = 0; replay < 2; replay++) {
+        hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = replay, .measure_rows = 2));
+        for (int turn = 0; turn < 200; turn++) {
+            if (turn == 100) {
+                count_from(0);
+            }
+            OK(plan_run_on(&c, plan, c.f->stream, 2 + turn % 3, NULL));
+            OK(hal_stream_wait(c.f->stream, TEST_TIMEOUT));
+        }
+        host.counting = false;
+        assert_int_equal(host.calls, 0);
+        hal_plan_destroy(plan);
+    }
+    plan_case_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host_memory),   cmocka_unit_test(test_device_memory),
+        cmocka_unit_test(test_submissions),   cmocka_unit_test(test_compilations),
+        cmocka_unit_test(test_lost),          cmocka_unit_test(test_little_memory),
+        cmocka_unit_test(test_no_allocation),
+    };
+    return ROWS_MAIN("plan_memory", tests);
+}
