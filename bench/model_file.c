@@ -50,10 +50,10 @@ cJSON *model_file_load(model_call *call)
     const char *rest = end ? end : text;
     while (root && rest < text + size && strchr(" \t\r\n", *rest) && *rest)
         rest++;
-    const bool good = cJSON_IsObject(root) && rest == text + size;
+    const bool good = (cJSON_IsObject(root) || cJSON_IsArray(root)) && rest == text + size;
     if (!good) {
         if (root && rest == text + size)
-            model_refuse(call, "--file: %.200s holds no JSON object", path);
+            model_refuse(call, "--file: %.200s holds no JSON object or array", path);
         else
             model_refuse(call, "--file: %.200s, line %zu: no JSON", path, line_of(text, rest));
         cJSON_Delete(root);
@@ -65,7 +65,7 @@ cJSON *model_file_load(model_call *call)
 
 const cJSON *model_file_array(model_call *call, const cJSON *root, const char *name)
 {
-    const cJSON *array = cJSON_GetObjectItemCaseSensitive(root, name);
+    const cJSON *array = cJSON_IsArray(root) ? root : cJSON_GetObjectItemCaseSensitive(root, name);
     const int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
     if (count >= 1 && count <= MODEL_MEMBERS)
         return array;

@@ -12,9 +12,9 @@ enum { MODEL_MEMBERS = 20000, MODEL_NAME = 100 }; /* of an array; bytes of a nam
         "file", "FILE", MODEL_TEXT, false, 0, 0, 0, "JSON, at most 4 MiB"                                              \
     }
 
-/* The file's object, or NULL and call->error. cJSON_Delete it. */
+/* The file's object or array, or NULL and call->error. cJSON_Delete it. */
 cJSON *model_file_load(model_call *call);
-/* The array `name` of the object, not empty. NULL and call->error. */
+/* The array `name` of the object, or the file as a whole if it is an array; not empty. NULL and call->error. */
 const cJSON *model_file_array(model_call *call, const cJSON *root, const char *name);
 /* An object of an array, only with these members ("a b c"). `where` is for messages: "tasks[3]". */
 bool model_file_members(model_call *call, const cJSON *object, const char *where, const char *allowed);

@@ -100,8 +100,9 @@ static bool solve_tasks(model_call *call, const cJSON *array, tasks *t)
 static bool run_critical_path(model_call *call)
 {
     cJSON *root = model_file_load(call);
-    const cJSON *array =
-        root && model_file_members(call, root, "the file", "tasks") ? model_file_array(call, root, "tasks") : NULL;
+    const cJSON *array = root && (cJSON_IsArray(root) || model_file_members(call, root, "the file", "tasks"))
+                             ? model_file_array(call, root, "tasks")
+                             : NULL;
     bool good = false;
     if (array) {
         const size_t most = (size_t)cJSON_GetArraySize(array);
@@ -188,7 +189,8 @@ const model_topic model_file_topics[] = {
      "the longest way through tasks that wait for others",
      "  length_us  of the longest way\n"
      "  path       the names along it; of equal ways the one listed first\n"
-     "The file: {\"tasks\": [{\"name\": \"a\", \"us\": 10}, {\"name\": \"b\", \"us\": 5, \"after\": [\"a\"]}]}.\n",
+     "The file, or only its array: {\"tasks\": [{\"name\": \"a\", \"us\": 10},\n"
+     "                                          {\"name\": \"b\", \"us\": 5, \"after\": [\"a\"]}]}.\n",
      "--file examples/model/critical_path.json --json",
      run_critical_path,
      {MODEL_FILE_OPTION}},
@@ -198,8 +200,8 @@ const model_topic model_file_topics[] = {
      "  saved_us  over all calls\n"
      "  share     of the request that the operator takes with its old times; saved_share: that is saved\n"
      "  old_us, new_us  of all calls\n"
-     "The file: {\"request_us\": 850000, \"shapes\": [{\"name\": \"decode\", \"calls\": 1116, \"old_us\": 2.6, "
-     "\"new_us\": 1.3}]}.\n"
+     "The file: {\"request_us\": 850000,\n"
+     "           \"shapes\": [{\"name\": \"decode\", \"calls\": 1116, \"old_us\": 2.6, \"new_us\": 1.3}]}.\n"
      "\"beside_us\": other work of that length runs beside each call, and only what sticks out of it counts.\n",
      "--file examples/model/request.json --json",
      run_request,

@@ -90,7 +90,8 @@ static bool read_run(model_call *call, const cJSON *object, const char *where, c
 static bool read_shapes(model_call *call, const cJSON *root, shapes *s)
 {
     const cJSON *array, *item;
-    if (!model_file_members(call, root, "the file", "strategies rows flop_per_row peak_tflops") ||
+    if ((cJSON_IsObject(root) &&
+         !model_file_members(call, root, "the file", "strategies rows flop_per_row peak_tflops")) ||
         !read_rows(call, root, s) || !(array = model_file_array(call, root, "strategies")))
         return false;
     cJSON_ArrayForEach(item, array)
@@ -182,11 +183,9 @@ const model_topic model_shape_topics[] = {
      "  break_evens  for each two: the n from which `to` is better than `from`\n"
      "  ranges       of n in which each is best; `to` is null without end\n"
      "  strategies   as read, with total_ms at --n; best: their best\n"
-     "The file: {\"strategies\": [{\"name\": \"general\", \"prepare_ms\": 100, \"run_ms\": 17.0}, ...]}. In place of "
-     "run_ms:\n"
-     "\"mfu\": 0.4 and, if rows are padded, \"buckets\": [512, 2048]; then beside \"strategies\" stand \"rows\" (a "
-     "number for\n"
-     "each call, or [calls, rows]), \"flop_per_row\" and \"peak_tflops\".\n",
+     "The file, or only its array: {\"strategies\": [{\"name\": \"general\", \"prepare_ms\": 100, \"run_ms\": 17}, ...]}.\n"
+     "In place of run_ms: \"mfu\": 0.4 and, if rows are padded, \"buckets\": [512, 2048]; then beside \"strategies\" stand\n"
+     "\"rows\" (a number for each call, or [calls, rows]), \"flop_per_row\" and \"peak_tflops\".\n",
      "--file examples/model/shapes.json --n 70 --json",
      run_shapes,
      {MODEL_FILE_OPTION, {"n", "N", MODEL_COUNT, true, 0, 1e15, 0, "runs to compare at"}}},

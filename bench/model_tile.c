@@ -19,6 +19,22 @@ static hal_model_gemm gemm_of(const model_call *call)
                             .tile_n = model_count(call, "n")};
 }
 
+/* Does the tile fit on a machine, and what is too small? */
+static bool put_fit(model_call *call, const hal_model_gemm *gemm)
+{
+    hal_model_machine machine;
+    const char *limit;
+    if (!model_machine(call, &machine))
+        return false;
+    const uint32_t slots = model_given(call, "slots") ? (uint32_t)model_count(call, "slots") : 1;
+    cJSON_AddBoolToObject(call->answer, "fits", hal_model_tile_fits(&machine, gemm, slots, &limit));
+    if (limit)
+        cJSON_AddStringToObject(call->answer, "limit", limit);
+    else
+        cJSON_AddNullToObject(call->answer, "limit");
+    return true;
+}
+
 static bool run_tile(model_call *call)
 {
     hal_model_gemm gemm = gemm_of(call);
@@ -31,7 +47,7 @@ static bool run_tile(model_call *call)
     model_put_count(call->answer, "traffic_bytes", cost.traffic);
     model_put_count(call->answer, "min_bytes", cost.minimum);
     model_put_count(call->answer, "flops", cost.flops);
-    return true;
+    return !model_given(call, "device") || put_fit(call, &gemm);
 }
 
 static bool run_occupancy(model_call *call)
@@ -62,17 +78,33 @@ static bool run_banks(model_call *call)
     return true;
 }
 
+/* The block that --b says, or the one that costs least. */
+static bool find_block(model_call *call, uint64_t *b, hal_model_kv *kv)
+{
+    const uint64_t length = model_count(call, "L"), d = model_count(call, "d"), shared = model_count(call, "shared");
+    const bool prefetch = model_given(call, "prefetch");
+    *b = model_count(call, "b");
+    if (model_given(call, "b"))
+        return model_check(call, "--L, --d", hal_model_kv_block(length, d, shared, *b, prefetch, kv));
+    if (!model_given(call, "bw") || !model_given(call, "update"))
+        return model_refuse(call,
+                            "--b is missing, or --bw and --update to choose it; see hal-bench model kvblock --help");
+    return model_check(
+        call, "--L, --d",
+        hal_model_kv_best(length, d, shared, prefetch, model_real(call, "bw"), model_real(call, "update"), b, kv));
+}
+
 static bool run_kvblock(model_call *call)
 {
     hal_model_kv kv;
-    if (!model_check(call, "--L, --d",
-                     hal_model_kv_block(model_count(call, "L"), model_count(call, "d"), model_count(call, "shared"),
-                                        model_count(call, "b"), model_given(call, "prefetch"), &kv)))
+    uint64_t b;
+    if (!find_block(call, &b, &kv))
         return false;
     if (!kv.q_rows)
         return model_refuse(call, "--shared %llu is too small: no query row fits beside a block of %llu keys",
-                            (unsigned long long)model_count(call, "shared"),
-                            (unsigned long long)model_count(call, "b"));
+                            (unsigned long long)model_count(call, "shared"), (unsigned long long)(b ? b : 1));
+    if (!model_given(call, "b"))
+        model_put_count(call->answer, "b", b);
     model_put_count(call->answer, "q_rows", kv.q_rows);
     model_put_count(call->answer, "scans", kv.scans);
     model_put_count(call->answer, "kv_bytes", kv.kv_bytes);
@@ -137,7 +169,10 @@ const model_topic model_tile_topics[] = {
       DIMENSION("m", "rows of a tile"),
       DIMENSION("n", "columns of a tile"),
       DIMENSION("k", "depth of a step"),
-      {"elem", "BYTES", MODEL_COUNT, true, 1, 16, 0, "size of an element (2)"}}},
+      {"elem", "BYTES", MODEL_COUNT, true, 1, 16, 0, "size of an element (2)"},
+      {"device", "NAME", MODEL_TEXT, true, 0, 0, 0,
+       "does the tile fit there? Fields: fits, and limit, what is too small"},
+      {"slots", "N", MODEL_COUNT, true, 1, 64, 0, "with --device: copies of its parts of A and W (1)"}}},
     {"occupancy",
      "blocks resident on an SM, and what limits them",
      "Blocks of a kernel that are resident on a unit of the machine at once. Registers and shared memory are rounded "
@@ -174,14 +209,17 @@ const model_topic model_tile_topics[] = {
      "  q_rows    the largest such a\n"
      "  scans     of all keys and values: L / a, rounded up\n"
      "  kv_bytes  read by them: 4 L d each\n"
-     "  updates   of the running softmax: scans * (L / b, rounded up)\n",
+     "  updates   of the running softmax: scans * (L / b, rounded up)\n"
+     "Without --b, the b for which kv_bytes / bw + updates * update is least; field b.\n",
      "--L 8192 --d 128 --shared 101376 --b 64 --json",
      run_kvblock,
      {{"L", "N", MODEL_COUNT, false, 1, MOST_DIMENSION, 0, "queries, and keys"},
       {"d", "N", MODEL_COUNT, false, 1, 1048576, 0, "elements of a head"},
       {"shared", "BYTES", MODEL_COUNT, false, 1, MOST_DIMENSION, 0, "shared memory of a block"},
-      {"b", "N", MODEL_COUNT, false, 1, MOST_DIMENSION, 0, "keys of a block"},
-      {"prefetch", NULL, MODEL_FLAG, true, 0, 0, 0, "room for the next block, too: another 2bd"}}},
+      {"b", "N", MODEL_COUNT, true, 1, MOST_DIMENSION, 0, "keys of a block; needed without --bw and --update"},
+      {"prefetch", NULL, MODEL_FLAG, true, 0, 0, 0, "room for the next block, too: another 2bd"},
+      {"bw", "RATE", MODEL_REAL, true, 1, 1e18, 0, "bytes per second: b is chosen for the least time"},
+      {"update", "US", MODEL_REAL, true, 0, 1e15, 0, "time of an update; with --bw"}}},
     {"attention",
      "what unfused attention moves",
      "One head of BF16, scores S and their softmax P in FP32, each written and read once.\n"

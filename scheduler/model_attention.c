@@ -2,6 +2,7 @@
 #include "model_parts.h"
 
 enum { BF16 = 2, FP32 = 4, STATISTICS = 3 }; /* m, l and the factor of a row */
+enum { MOST_TRIED = 1 << 20 };
 
 hal_status hal_model_attention_costs(uint64_t length, uint64_t d, hal_model_attention *cost)
 {
@@ -69,7 +70,7 @@ hal_status hal_model_kv_best(uint64_t length, uint64_t d, uint64_t shared, bool 
     if (!sensible(bytes_per_s) || bytes_per_s == 0 || !sensible(update_us))
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "model K/V block: a rate above 0 and a time are wanted");
     double least = INFINITY;
-    for (uint64_t size = 1; size <= length; size++) {
+    for (uint64_t size = 1; size <= length && size <= MOST_TRIED; size++) {
         hal_model_kv v;
         hal_status status = hal_model_kv_block(length, d, shared, size, prefetch, &v);
         if (status != HAL_OK)

@@ -41,6 +41,10 @@ figures)
         ask '{"working_set_bytes":81920,"traffic_bytes":817889280,"min_bytes":67108864,"flops":103079215104}' \
             tile $ffn --m 128 --n 128 --k 64 --elem=1
     }
+    ask '{"working_set_bytes":98304,"traffic_bytes":65536,"min_bytes":65536,"flops":2097152,"fits":false,"limit":"shared"}' \
+        tile --M 128 --K 64 --N 128 --m 128 --n 128 --k 64 --device "RTX PRO 6000" --slots 2
+    ask '{"working_set_bytes":81920,"traffic_bytes":49152,"min_bytes":49152,"flops":1048576,"fits":true,"limit":null}' \
+        tile --M 128 --K 32 --N 128 --m 128 --n 128 --k 32 --device "Ascend 910B" --slots 2
     ask '{"blocks":1,"warps":8,"occupancy":0.166666666666667,"limit":"shared"}' \
         occupancy --device "RTX PRO 6000" --threads 256 --regs 128 --shared 81920
     ask '{"blocks":4,"warps":32,"occupancy":0.666666666666667,"limit":"shared"}' \
@@ -64,6 +68,8 @@ figures)
     ask '{"q_rows":128,"scans":64,"kv_bytes":268435456,"updates":524288}' kvblock --L 8192 --d 128 --shared 101376 --b 1
     ask '{"q_rows":66,"scans":125,"kv_bytes":524288000,"updates":16000}' \
         kvblock --L 8192 --d 128 --shared 101376 --b 64 --prefetch
+    ask '{"b":21,"q_rows":111,"scans":74,"kv_bytes":310378496,"updates":28934}' \
+        kvblock --L 8192 --d 128 --shared 101376 --bw 1792e9 --update 0.001
     ask '{"bytes_separate":163577856,"bytes_partial":113246208,"bytes_fused":62914560,"peak_separate":75497472,"peak_partial":75497472,"peak_fused":62914560}' \
         chain --rows 1024 --cols 12288
     ask '{"eager_us":40,"replay_us":25,"break_even_bytes":13440000}' \
@@ -94,6 +100,11 @@ figures)
     for part in '"n":65.21739' '"n":89.285714'; do
         grep -qF "$part" "$folder/out" || die "shapes does not answer $part: $(cat "$folder/out")"
     done
+    file '[{"name": "b", "us": 2, "after": ["a"]}, {"name": "a", "us": 1.5}]'
+    ask '{"length_us":3.5,"path":["a","b"]}' critical-path --file "$folder/file.json"
+    file '[{"name": "a", "prepare_ms": 1, "run_ms": 2}]'
+    ask '{"break_evens":[],"ranges":[{"name":"a","from":0,"to":null}],"strategies":[{"name":"a","prepare_ms":1,"run_ms":2}]}' \
+        shapes --file "$folder/file.json"
     "$bench" model request --file "$examples/request.json" --json >"$folder/out" || die "request fails"
     grep -qF '{"calls":1152,"saved_us":1399.464,"share":0.01599' "$folder/out" || die "$(cat "$folder/out")"
     ask '{"operand_bytes":2097152,"score_bytes":268435456,"unfused_bytes":1073741824,"min_bytes":8388608}' \
@@ -155,6 +166,9 @@ refusals)
     refuse --L kvblock --L 1099511627776 --d 1048576 --shared 10000000 --b 1
     refuse --L attention --L 1099511627776 --d 1
     refuse --shared kvblock --L 8192 --d 128 --shared 1000 --b 64
+    refuse --b kvblock --L 8192 --d 128 --shared 101376
+    refuse --shared kvblock --L 8192 --d 128 --shared 100 --bw 1e9 --update 1
+    refuse --device tile --M 1 --K 1 --N 1 --m 1 --n 1 --k 1 --device H1
     refuse --bw graphcopy --bytes 1 --bw 0 --submit 1 --prepare 1 --compute 1
     refuse --tc pipeline --n 4 --tm 1 --slots 2
     refuse --slots pipeline --n 4 --tm 1 --tc 1 --slots 0

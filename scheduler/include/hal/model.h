@@ -191,7 +191,8 @@ typedef struct hal_model_kv {
 } hal_model_kv;
 HAL_API hal_status hal_model_kv_block(uint64_t length, uint64_t d, uint64_t shared, uint64_t b, bool prefetch,
                                       hal_model_kv *kv);
-/* The b whose kv_bytes / bytes_per_s + updates * update_us is least (the smallest such b): up to `length` are tried. */
+/* The b whose kv_bytes / bytes_per_s + updates * update_us is least (the smallest such b), of 1 to `length` and at most
+ * 2^20: all are tried. *b = 0: nothing fits. */
 HAL_API hal_status hal_model_kv_best(uint64_t length, uint64_t d, uint64_t shared, bool prefetch, double bytes_per_s,
                                      double update_us, uint64_t *b, hal_model_kv *kv);
 
