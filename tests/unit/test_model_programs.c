@@ -272,6 +272,7 @@ static void critical_path_refuses(void **state)
     assert_int_equal(hal_model_critical_path(circle, 2, &length, path, &count), HAL_ERROR_INVALID_ARGUMENT);
     assert_int_equal(hal_model_critical_path(itself, 1, &length, path, &count), HAL_ERROR_INVALID_ARGUMENT);
     assert_int_equal(hal_model_critical_path(nowhere, 1, &length, path, &count), HAL_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(hal_last_error(), "waits for 7"));
     assert_int_equal(hal_model_critical_path(bad, 1, &length, path, &count), HAL_ERROR_INVALID_ARGUMENT);
     good(hal_model_critical_path(NULL, 0, &length, NULL, &count));
     assert_true(length == 0 && count == 0);
@@ -289,6 +290,10 @@ static void requests(void **state)
     const hal_model_calls many[] = {{UINT64_MAX, 1, 1, 0}, {1, 1, 1, 0}};
     assert_int_equal(hal_model_request_costs(many, 2, 100, &cost), HAL_ERROR_OUT_OF_RANGE);
     assert_int_equal(hal_model_request_costs(&hidden, 1, 0, &cost), HAL_ERROR_INVALID_ARGUMENT);
+    for (int i = 0; i < 3; i++) {
+        hal_model_calls bad = {1, i == 0 ? NAN : 1, i == 1 ? -1 : 1, i == 2 ? INFINITY : 1};
+        assert_int_equal(hal_model_request_costs(&bad, 1, 100, &cost), HAL_ERROR_INVALID_ARGUMENT);
+    }
     hal_model_row_split split;
     assert_int_equal(hal_model_row_split_of(1ULL << 40, 1ULL << 40, &split), HAL_ERROR_OUT_OF_RANGE);
     assert_int_equal(hal_model_row_split_of(1, 0, &split), HAL_ERROR_INVALID_ARGUMENT);
