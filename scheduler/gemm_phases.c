@@ -5,7 +5,8 @@
  *  - split-K: a product of fewer tiles than the device has units, and deep. k is cut into parts, which are the problems
  *    of a batch (the last, shorter one a GEMM of its own).
  *  - options that the fast kernels do not have: SwiGLU is two GEMMs, of b and b_up, or of every other row of a
- * transposed B; one of 2n columns where gate and up alternate in a row. */
+ * transposed B; one of 2n columns where gate and up alternate in a row. The first phase is cut along k, too, but for
+ *    gate and up that alternate. */
 #include "gemm.h"
 
 #include "recording.h"
@@ -29,23 +30,34 @@ gemm_phases hal_gemm_phases_of(const gemm_problem *p, uint32_t parts)
     return phases;
 }
 
+/* What a first phase computes, as a GEMM that somebody asks for by itself: it is cut along k as that would be, so that
+ * the sums have the same bits. */
+static gemm_problem without_options(const gemm_problem *p)
+{
+    gemm_problem plain = *p;
+    plain.swiglu = plain.interleaved = plain.trans_d = false;
+    plain.operands[GEMM_D].dtype = HAL_F32;
+    plain.operands[GEMM_AT_SCALE_A].present = plain.operands[GEMM_AT_SCALE_B].present = false;
+    return plain;
+}
+
 bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_phases *phases)
 {
-    const bool options = hal_gemm_needs_any(p);
+    const gemm_problem plain = without_options(p);
     gemm_plan plan;
     gemm_kernel chosen;
     if (p->mode == HAL_MODE_STRICT || p->k == 0 || p->operands[GEMM_A].dtype == HAL_F8E4M3) {
         return false;
     }
     uint32_t parts = 1;
-    if (p->mode == HAL_MODE_FAST && p->batch == 1 && p->k >= 2 * LEAST_DEPTH &&
-        hal_gemm_plan(info, p, without, &plan, &chosen) == HAL_OK) {
+    if (p->mode == HAL_MODE_FAST && p->batch == 1 && p->k >= 2 * LEAST_DEPTH && !p->interleaved &&
+        hal_gemm_plan(info, &plain, without, &plan, &chosen) == HAL_OK) {
         const uint64_t idle = info->compute_units / ((uint64_t)plan.grid.x * plan.grid.y);
         parts = idle < MOST_PARTS ? (uint32_t)idle : MOST_PARTS;
         parts = parts < p->k / LEAST_DEPTH ? parts : p->k / LEAST_DEPTH;
     }
-    *phases = hal_gemm_phases_of(p, options ? 1 : parts);
-    return options || phases->parts > 1;
+    *phases = hal_gemm_phases_of(p, parts);
+    return hal_gemm_needs_any(p) || phases->parts > 1;
 }
 
 static hal_span from(hal_span span, uint64_t bytes)
