@@ -77,7 +77,7 @@ static void plain_row(const ffn *f, const uint16_t *x, float *a, float *gate, fl
 static uint64_t count_wrong(const ffn *f)
 {
     const uint64_t most = f->hidden > f->inner ? f->hidden : f->inner;
-    float *scratch = malloc(4 * most * sizeof *scratch);
+    float *scratch = calloc(4 * most, sizeof *scratch);
     uint64_t wrong = scratch ? 0 : 1;
     for (uint64_t i = 0; scratch && i < f->rows; i++) {
         float *want = scratch + 3 * most;
@@ -120,10 +120,10 @@ int main(int argc, char **argv)
                   .hidden = strtoull(argv[2], NULL, 10),
                   .inner = strtoull(argv[3], NULL, 10)};
     }
-    const uint64_t bytes = 2 * f.rows * f.hidden;
-    f.x = malloc(bytes);
-    f.y = malloc(bytes);
-    f.weights = malloc(2 * place(&f, ALL));
+    const uint64_t elements = f.rows * f.hidden, bytes = 2 * elements;
+    f.x = calloc(1, bytes);
+    f.y = calloc(1, bytes);
+    f.weights = calloc(1, 2 * place(&f, ALL));
     if (!f.x || !f.y || !f.weights) {
         fprintf(stderr, "ffn_graph: out of memory\n");
         goto done;
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     TRY(hal_plan_explain(plan, f.rows, stdout));
     const uint64_t wrong = count_wrong(&f);
     printf("\nffn on %s (%s): %llu of %llu elements wrong\n", hal_device_get_info(device)->name,
-           hal_device_get_info(device)->backend, (unsigned long long)wrong, (unsigned long long)(f.rows * f.hidden));
+           hal_device_get_info(device)->backend, (unsigned long long)wrong, (unsigned long long)elements);
     result = wrong != 0;
     goto done;
 fail:

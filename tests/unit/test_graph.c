@@ -65,8 +65,8 @@ static tensors open_tensors(void)
 
 static void expect(const tensors *t, hal_tensor tensor, hal_dtype dtype, const char *dims)
 {
-    hal_dtype got;
-    hal_dims size;
+    hal_dtype got = HAL_DTYPE_DEFAULT;
+    hal_dims size = {0};
     char text[HAL_DIMS_TEXT];
     if (hal_graph_status(t->graph) != HAL_OK || hal_graph_tensor(t->graph, tensor, &got, &size) != HAL_OK) {
         fail_msg("%s", hal_last_error());
