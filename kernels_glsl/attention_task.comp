@@ -29,6 +29,34 @@ float pick(uvec4 texel, uint i)
     return uintBitsToFloat((i & 1) == 0 ? word << 16 : word & 0xffff0000u);
 }
 
+layout(buffer_reference, std430, buffer_reference_align = 8) writeonly buffer ref_u64x2 {
+    u64vec2 value;
+};
+
+/* A texel's elements as 16 bytes: long words, since a store takes as long for any word. */
+u64vec2 texel_of(float v[TEXEL])
+{
+    uvec4 words;
+    [[unroll]] for (uint i = 0; i < 4; i++)
+    {
+        if (DTYPE == HAL_KERNEL_F32)
+            words[i] = floatBitsToUint(v[i]);
+        else if (DTYPE == HAL_KERNEL_F16)
+            words[i] = f16_from_f32(v[2 * i]) | f16_from_f32(v[2 * i + 1]) << 16;
+        else
+            words[i] = hm_bf16_from_f32(v[2 * i]) | hm_bf16_from_f32(v[2 * i + 1]) << 16;
+    }
+    return u64vec2(packUint2x32(words.xy), packUint2x32(words.zw));
+}
+
+/* Whether rows of o begin at long words, of q's dtype. */
+bool output_is_wide(sequence s)
+{
+    const uint low = args.o_token[0] | args.o_head[0] | uint(s.o0) | args.value_dim;
+    return args.splits == 1u && ROW_DTYPE(args.flags, 1) == DTYPE && (low * (16 / TEXEL) & 7u) == 0u &&
+           (uint(args.span[ATTENTION_O]) & 7u) == 0u && args.value_dim % TEXEL == 0u;
+}
+
 void main()
 {
     const sequence s = locate();
@@ -162,6 +190,7 @@ void main()
         }
     }
 
+    const bool wide = output_is_wide(s);
     float result[ROWS * COLUMNS];
     [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) result[i] = o[i];
     [[dont_unroll]] for (uint row = 0; row < ROWS; row++)
@@ -172,8 +201,18 @@ void main()
         const float sum = add(add(add(lanes[0], lanes[4]), add(lanes[2], lanes[6])),
                               add(add(lanes[1], lanes[5]), add(lanes[3], lanes[7])));
         const float most = subgroupShuffle(greatest, row);
+        const float unit = sum == 0.0 ? 0.0 : hm_reciprocal(sum);
         if (r < s.rows) {
-            [[dont_unroll]] for (uint i = 0; i < COLUMNS; i++)
+            [[dont_unroll]] for (uint t = wide ? 0u : TEXELS; t < TEXELS; t++)
+            {
+                const uint column = t * WIDTH + TEXEL * lane;
+                float v[TEXEL];
+                [[unroll]] for (uint c = 0; c < TEXEL; c++) v[c] =
+                    sum == 0.0 ? 0.0 : result[row * COLUMNS + t * TEXEL + c] * unit;
+                if (column < value_dim)
+                    ref_u64x2(args.span[ATTENTION_O] + (output_at(s, r) + column) * (16 / TEXEL)).value = texel_of(v);
+            }
+            [[dont_unroll]] for (uint i = wide ? COLUMNS : 0u; i < COLUMNS; i++)
             {
                 const uint column = i / TEXEL * WIDTH + TEXEL * lane + i % TEXEL;
                 if (column < value_dim)
