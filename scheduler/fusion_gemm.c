@@ -84,30 +84,31 @@ bool hal_fuse_gemm_activation(const hal_fusion_site *site, hal_candidate *c)
     return true;
 }
 
+static bool residual_on(const hal_fusion_site *site, hal_role side, hal_role other_side, hal_candidate *c)
+{
+    uint32_t index;
+    const hal_step *add = hal_site_step(site);
+    const hal_step *gemm = gemm_before(site, HAL_STEP_BINARY, side, &index);
+    const uint32_t t = add->tensors[side], other = add->tensors[other_side];
+    if (!gemm || add->binary != HAL_ADD || !hal_site_same_matrix(site, t, other)) {
+        return false;
+    }
+    start(site, c, index, t);
+    c->merged.tensors[HAL_ROLE_RESIDUAL] = other;
+    hal_candidate_round(site, c, t);
+    if (t == other) {
+        hal_candidate_refuse(c, "both terms are '%s'", hal_site_tensor(site, t)->name);
+    }
+    if (gemm->tensors[HAL_ROLE_RESIDUAL]) {
+        hal_candidate_decline(c, "no kernel: the gemm has a residual already");
+    }
+    return true;
+}
+
 /* x + y is y + x, bit for bit. */
 bool hal_fuse_gemm_residual(const hal_fusion_site *site, hal_candidate *c)
 {
-    static const hal_role sides[][2] = {{HAL_ROLE_X, HAL_ROLE_B}, {HAL_ROLE_B, HAL_ROLE_X}};
-    const hal_step *add = hal_site_step(site);
-    for (uint32_t i = 0; i < 2; i++) {
-        uint32_t index;
-        const hal_step *gemm = gemm_before(site, HAL_STEP_BINARY, sides[i][0], &index);
-        const uint32_t t = add->tensors[sides[i][0]], other = add->tensors[sides[i][1]];
-        if (!gemm || add->binary != HAL_ADD || !hal_site_same_matrix(site, t, other)) {
-            continue;
-        }
-        start(site, c, index, t);
-        c->merged.tensors[HAL_ROLE_RESIDUAL] = other;
-        hal_candidate_round(site, c, t);
-        if (t == other) {
-            hal_candidate_refuse(c, "both terms are '%s'", hal_site_tensor(site, t)->name);
-        }
-        if (gemm->tensors[HAL_ROLE_RESIDUAL]) {
-            hal_candidate_decline(c, "no kernel: the gemm has a residual already");
-        }
-        return true;
-    }
-    return false;
+    return hal_candidate_either(site, residual_on, c);
 }
 
 /* FP32 that is stored in another dtype only to be read no more. */

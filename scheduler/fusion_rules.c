@@ -90,37 +90,52 @@ void hal_candidate_round(const hal_fusion_site *site, hal_candidate *c, uint32_t
     }
 }
 
-/* SiLU, and what it is multiplied by: the binary operator SwiGLU, which rounds between. */
-bool hal_fuse_activation_multiply(const hal_fusion_site *site, hal_candidate *c)
+bool hal_candidate_either(const hal_fusion_site *site, hal_sided_rule find, hal_candidate *c)
 {
-    static const hal_role sides[][2] = {{HAL_ROLE_X, HAL_ROLE_B}, {HAL_ROLE_B, HAL_ROLE_X}};
+    hal_candidate other;
+    const bool left = find(site, HAL_ROLE_X, HAL_ROLE_B, c);
+    if (left && c->verdict == HAL_VERDICT_FUSED) {
+        return true;
+    }
+    const bool right = find(site, HAL_ROLE_B, HAL_ROLE_X, &other);
+    if (right && (!left || other.verdict == HAL_VERDICT_FUSED)) {
+        *c = other;
+    }
+    return left || right;
+}
+
+static bool silu_on(const hal_fusion_site *site, hal_role side, hal_role other_side, hal_candidate *c)
+{
     const hal_step *multiply = hal_site_step(site);
+    const uint32_t t = multiply->tensors[side], other = multiply->tensors[other_side];
+    uint32_t index;
     if (multiply->op != HAL_STEP_BINARY || multiply->binary != HAL_MULTIPLY) {
         return false;
     }
-    for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t t = multiply->tensors[sides[i][0]], other = multiply->tensors[sides[i][1]];
-        uint32_t index;
-        const hal_step *act = hal_site_made_by(site, t, HAL_STEP_ACTIVATION, &index);
-        if (!act || (sides[i][0] == HAL_ROLE_B && !hal_site_same_matrix(site, t, other))) {
-            continue; /* SwiGLU's b, not its a, may be smaller */
-        }
-        hal_candidate_start(site, c, index, t, multiply);
-        c->merged.binary = HAL_SWIGLU;
-        c->merged.alpha = act->alpha;
-        c->merged.tensors[HAL_ROLE_X] = act->tensors[HAL_ROLE_X];
-        c->merged.tensors[HAL_ROLE_B] = other;
-        if (t == other) {
-            hal_candidate_refuse(c, "both factors are '%s'", hal_site_tensor(site, t)->name);
-        }
-        hal_candidate_drop(site, c, t);
-        hal_candidate_round(site, c, t);
-        if (act->act != HAL_ACT_SILU) {
-            hal_candidate_decline(c, "there is a kernel for silu and multiply only");
-        }
-        return true;
+    const hal_step *act = hal_site_made_by(site, t, HAL_STEP_ACTIVATION, &index);
+    if (!act || (side == HAL_ROLE_B && !hal_site_same_matrix(site, t, other))) {
+        return false; /* SwiGLU's b, not its a, may be smaller */
     }
-    return false;
+    hal_candidate_start(site, c, index, t, multiply);
+    c->merged.binary = HAL_SWIGLU;
+    c->merged.alpha = act->alpha;
+    c->merged.tensors[HAL_ROLE_X] = act->tensors[HAL_ROLE_X];
+    c->merged.tensors[HAL_ROLE_B] = other;
+    if (t == other) {
+        hal_candidate_refuse(c, "both factors are '%s'", hal_site_tensor(site, t)->name);
+    }
+    hal_candidate_drop(site, c, t);
+    hal_candidate_round(site, c, t);
+    if (act->act != HAL_ACT_SILU) {
+        hal_candidate_decline(c, "there is a kernel for silu and multiply only");
+    }
+    return true;
+}
+
+/* SiLU, and what it is multiplied by: the binary operator SwiGLU, which rounds between. */
+bool hal_fuse_activation_multiply(const hal_fusion_site *site, hal_candidate *c)
+{
+    return hal_candidate_either(site, silu_on, c);
 }
 
 /* RMSNorm adds the residual itself, and stores the sum where somebody else wants it. */

@@ -64,6 +64,10 @@ void hal_candidate_drop(const hal_fusion_site *site, hal_candidate *c, uint32_t 
 /* The merged step rounds to what the tensor is stored as, or it is refused. */
 void hal_candidate_round(const hal_fusion_site *site, hal_candidate *c, uint32_t tensor);
 
+/* A pattern on one operand of a sum or product; `either` looks at both, and takes the one that is legal. */
+typedef bool (*hal_sided_rule)(const hal_fusion_site *site, hal_role side, hal_role other, hal_candidate *c);
+bool hal_candidate_either(const hal_fusion_site *site, hal_sided_rule find, hal_candidate *c);
+
 /* The rules, by file. */
 bool hal_fuse_activation_multiply(const hal_fusion_site *site, hal_candidate *c);
 bool hal_fuse_gemm_swiglu(const hal_fusion_site *site, hal_candidate *c);

@@ -95,6 +95,28 @@ static void gemm_takes_a_residual_on_either_side(void **state)
     }
 }
 
+/* Both terms are of GEMMs, and one of them is an output: the other can take it as its residual. */
+static void the_side_that_can_is_taken(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fixture f = start_graph(HAL_FUSE_ALL);
+        const hal_tensor x = input(&f, HAL_F16, ROWS(96));
+        const hal_tensor kept = gemm(&f, x, HAL_F16, 96, 96), t = gemm(&f, x, HAL_F16, 96, 96);
+        output(&f, i ? hal_graph_add(f.graph, t, kept) : hal_graph_add(f.graph, kept, t));
+        output(&f, kept);
+        const hal_tensor act = hal_graph_activation(f.graph, x, HAL_ACT_SILU);
+        const hal_tensor other = hal_graph_activation(f.graph, x, HAL_ACT_SILU);
+        output(&f, i ? hal_graph_multiply(f.graph, act, other) : hal_graph_multiply(f.graph, other, act));
+        output(&f, other);
+        fuse(&f);
+        expect_steps(&f, "gemm, gemm+residual, silu, swiglu");
+        assert_int_equal(f.program.steps[1].tensors[HAL_ROLE_RESIDUAL], kept.id);
+        assert_int_equal(f.program.steps[3].tensors[HAL_ROLE_B], other.id);
+        end_graph(&f);
+    }
+}
+
 static void gemm_does_each_thing_once(void **state)
 {
     (void)state;
@@ -413,6 +435,7 @@ int main(void)
         cmocka_unit_test(what_others_need_stays),
         cmocka_unit_test(gemm_takes_a_bias_in_fp32),
         cmocka_unit_test(gemm_takes_a_residual_on_either_side),
+        cmocka_unit_test(the_side_that_can_is_taken),
         cmocka_unit_test(gemm_does_each_thing_once),
         cmocka_unit_test(gemm_takes_a_chain),
         cmocka_unit_test(gemm_takes_a_cast_from_fp32),
