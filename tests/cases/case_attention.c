@@ -47,6 +47,13 @@ static const case_tensor *output_at(const case_file *c, uint32_t i)
     return i < c->output_count && c->outputs[i].present ? &c->outputs[i] : NULL;
 }
 
+/* [batch][heads][tokens][dim], or absent. */
+static bool is_past(const case_tensor *t, const heads *h)
+{
+    return !t || (t->dim_count == 4 && t->dims[0] == h->batch && t->dims[1] == h->count && t->dims[3] == h->dim &&
+                  t->ld == t->columns && !t->offset && t->element_size);
+}
+
 static case_result read_onnx(case_run_state *r, onnx_attention *a)
 {
     const case_file *c = r->c;
@@ -72,7 +79,7 @@ static case_result read_onnx(case_run_state *r, onnx_attention *a)
         !read_heads(a->v, kv_heads, &a->hv) || !read_heads(a->y, q_heads, &a->hy) || a->hk.count == 0 ||
         a->hq.count % a->hk.count || a->hv.count != a->hk.count || a->hk.tokens != a->hv.tokens ||
         a->hk.batch != a->hq.batch || a->hv.batch != a->hq.batch || a->hq.dim != a->hk.dim ||
-        !a->past_k != !a->past_v) {
+        !a->past_k != !a->past_v || !is_past(a->past_k, &a->hk) || !is_past(a->past_v, &a->hv)) {
         return run_malformed(r, "shapes of Attention do not fit together");
     }
     if (mode > HAL_SCORES_WEIGHTS ||
@@ -82,7 +89,11 @@ static case_result read_onnx(case_run_state *r, onnx_attention *a)
     if (a->k->dtype != a->q->dtype || a->v->dtype != a->q->dtype) {
         return run_skipped(r, "attention of mixed dtypes");
     }
-    a->past = a->past_k ? a->past_k->dims[a->past_k->dim_count - 2] : 0;
+    if (cJSON_GetObjectItemCaseSensitive(c->attributes, "score_mod") ||
+        cJSON_GetObjectItemCaseSensitive(c->attributes, "prob_mod")) {
+        return run_skipped(r, "a graph of the caller's on scores or weights");
+    }
+    a->past = a->past_k ? a->past_k->dims[2] : 0;
     a->desc =
         *HAL_ATTENTION(.batch = a->hq.batch, .q_heads = (uint32_t)a->hq.count, .kv_heads = (uint32_t)a->hk.count,
                        .head_dim = (uint32_t)a->hq.dim, .value_dim = (uint32_t)a->hv.dim, .q_length = a->hq.tokens,
@@ -95,13 +106,14 @@ static case_result read_onnx(case_run_state *r, onnx_attention *a)
     return CASE_PASSED;
 }
 
-/* present = past followed by the new tokens, [batch][heads][past + new][dim]. */
+/* present = past, if there is one, followed by the new tokens, [batch][heads][past + new][dim]. */
 static hal_status concatenate(case_run_state *r, const case_tensor *past, const case_tensor *fresh, const heads *h,
                               const case_tensor *present, hal_buffer **out)
 {
-    const uint64_t before = past->dims[2], all = before + h->tokens;
+    const uint64_t before = past ? past->dims[2] : 0, all = before + h->tokens;
     const uint64_t size = h->batch * h->count * all * h->dim * hal_dtype_size(fresh->dtype);
-    hal_buffer *old = run_upload(r, past->data, past->size), *new = run_upload(r, fresh->data, fresh->size);
+    hal_buffer *new = run_upload(r, fresh->data, fresh->size),
+               *old = past ? run_upload(r, past->data, past->size) : new;
     *out = present ? run_poisoned(r, present) : run_scratch(r, size);
     if (!old || !new || !*out || hal_buffer_size(*out) < size) {
         return HAL_ERROR_OUT_OF_MEMORY;
@@ -124,7 +136,7 @@ static hal_status concatenate(case_run_state *r, const case_tensor *past, const 
 static hal_status give_keys(case_run_state *r, onnx_attention *a, hal_buffer **k, hal_buffer **v)
 {
     hal_attention_desc *d = &a->desc;
-    if (a->past_k) {
+    if (a->past_k || a->present_k || a->present_v) {
         const uint64_t all = d->kv_length;
         hal_status status = concatenate(r, a->past_k, a->k, &a->hk, a->present_k, k);
         status = status == HAL_OK ? concatenate(r, a->past_v, a->v, &a->hv, a->present_v, v) : status;
@@ -155,31 +167,69 @@ static hal_status give_keys(case_run_state *r, onnx_attention *a, hal_buffer **k
     return HAL_OK;
 }
 
-/* The mask's leading dimensions spread: [q][kv], [heads or 1][q][kv], [batch or 1][heads or 1][q][kv]. */
+/* Any mask over [batch][heads][q][kv]: each dimension spreads, and keys behind its last are hidden. NULL with `why`
+ * set. */
+static uint8_t *whole_mask(case_run_state *r, const case_tensor *m, const hal_attention_desc *d)
+{
+    const uint64_t shape[] = {d->batch, d->q_heads, d->q_length, d->kv_length}, size = m->element_size;
+    uint64_t steps[4] = {0}, step = m->ld;
+    if (m->dim_count > 4) {
+        run_malformed(r, "a mask of more than four dimensions");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->dim_count; i++) { /* from the last dimension on */
+        const uint64_t length = m->dims[m->dim_count - 1 - i], over = shape[3 - i];
+        if (i == 0 ? length > over : length != 1 && length != over) {
+            run_malformed(r, "the mask does not spread over the scores");
+            return NULL;
+        }
+        steps[3 - i] = i == 0 ? 1 : length > 1 ? step : 0;
+        step *= i == 0 ? 1 : length;
+    }
+    const uint64_t keys = m->dim_count ? m->columns : d->kv_length, rows = d->batch * d->q_heads * d->q_length;
+    const bool half = m->dtype == HAL_F16;
+    const uint8_t hidden[] = {0, 0, half ? 0 : 0x80, size == 1 ? 0 : half ? 0xfc : 0xff}; /* false, or -inf */
+    uint8_t *whole = malloc(rows * d->kv_length * size + 1);
+    for (uint64_t i = 0; whole && i < rows * d->kv_length; i++) {
+        const uint64_t key = i % d->kv_length, row = i / d->kv_length, query = row % d->q_length,
+                       head = row / d->q_length % d->q_heads, batch = row / d->q_length / d->q_heads;
+        const uint64_t at = m->offset + batch * steps[0] + head * steps[1] + query * steps[2] + key * steps[3];
+        memcpy(whole + i * size, key < keys ? m->data + at * size : hidden + 4 - size, size);
+    }
+    return whole;
+}
+
+/* The mask as it lies where its leading dimensions are those of the scores or 1; else written out. */
 static case_result give_mask(case_run_state *r, onnx_attention *a)
 {
     const case_tensor *m = a->mask;
     hal_attention_desc *d = &a->desc;
     const uint32_t n = m->dim_count;
     const uint64_t batch = n > 3 ? m->dims[n - 4] : 1, head = n > 2 ? m->dims[n - 3] : 1;
-    if (n < 2 || n > 4 || m->ld != m->columns || m->dims[n - 1] != d->kv_length || m->dims[n - 2] != d->q_length ||
-        (batch != 1 && batch != d->batch) || (head != 1 && head != d->q_heads)) {
-        return run_skipped(r, "this shape of a mask");
-    }
     const bool flags = strcmp(m->dtype_name, "bool") == 0;
-    if (!flags && m->dtype == HAL_DTYPE_DEFAULT) {
+    if (!flags && (m->dtype == HAL_DTYPE_DEFAULT || m->dtype == HAL_F8E4M3)) {
         return run_skipped(r, "this dtype of a mask");
     }
-    hal_buffer *buffer = run_upload(r, m->data, m->size);
+    const bool lies = n >= 2 && n <= 4 && m->ld == m->columns && m->dims[n - 1] == d->kv_length &&
+                      m->dims[n - 2] == d->q_length && (batch == 1 || batch == d->batch) &&
+                      (head == 1 || head == d->q_heads);
+    uint8_t *whole = lies ? NULL : whole_mask(r, m, d);
+    if (!lies && !whole) {
+        return CASE_FAILED;
+    }
+    const uint64_t plane = d->q_length * d->kv_length;
+    hal_buffer *buffer =
+        lies ? run_upload(r, m->data, m->size) : run_upload(r, whole, d->batch * d->q_heads * plane * m->element_size);
+    free(whole);
     if (!buffer) {
         return CASE_FAILED;
     }
-    d->mask = run_span(buffer, m, 0);
+    d->mask = lies ? hal_at(buffer, m->offset * m->element_size) : hal_whole(buffer);
     d->mask_kind = flags ? HAL_MASK_BOOL : HAL_MASK_ADD;
     d->dtype_mask = flags ? HAL_DTYPE_DEFAULT : m->dtype;
     d->mask_row = d->kv_length;
-    d->mask_head = head > 1 ? d->q_length * d->kv_length : 0;
-    d->mask_batch = batch > 1 ? head * d->q_length * d->kv_length : 0;
+    d->mask_head = !lies || head > 1 ? plane : 0;
+    d->mask_batch = !lies ? d->q_heads * plane : batch > 1 ? head * plane : 0;
     return CASE_PASSED;
 }
 
@@ -265,10 +315,10 @@ static case_result run_onnx(case_run_state *r)
         return run_failed(r, "hal_attention", status);
     }
     outcome = run_check(r, a.y, y);
-    if (outcome == CASE_PASSED && a.past_k && a.present_k) {
+    if (outcome == CASE_PASSED && a.present_k) {
         outcome = run_check(r, a.present_k, k);
     }
-    if (outcome == CASE_PASSED && a.past_v && a.present_v) {
+    if (outcome == CASE_PASSED && a.present_v) {
         outcome = run_check(r, a.present_v, v);
     }
     return outcome == CASE_PASSED && a.scores ? run_scores(r, &a) : outcome;

@@ -140,6 +140,13 @@ bool run_axis(const case_file *c, const case_tensor *t, int64_t fallback, uint32
     return given >= 0 && given < (int64_t)t->dim_count;
 }
 
+uint64_t run_version(const case_file *c)
+{
+    const cJSON *sets = cJSON_GetObjectItemCaseSensitive(c->json, "opset");
+    const double version = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(sets, ""));
+    return version >= 1 && version < 1000 ? (uint64_t)version : 1000; /* unknown: the newest */
+}
+
 const char *run_text(const case_file *c, const char *name, const char *fallback)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(c->attributes, name);
@@ -175,13 +182,16 @@ static const struct {
                  {"Sigmoid", run_activation},
                  {"Swish", run_activation},
                  {"SwiGLU", run_swiglu},
-                 {"Add", run_add},
+                 {"Add", run_binary},
+                 {"Mul", run_binary},
                  {"Softmax", run_softmax},
                  {"LogSoftmax", run_softmax},
                  {"RMSNormalization", run_rmsnorm},
                  {"RMSNorm", run_rmsnorm},
                  {"FusedAddRMSNorm", run_fused_add_rmsnorm},
                  {"Transpose", run_transpose},
+                 {"Gather", run_gather},
+                 {"RotaryEmbedding", run_rotary},
                  {"Cast", run_cast},
                  {"QuantizeLinear", run_quantize_linear},
                  {"DequantizeLinear", run_quantize_linear},

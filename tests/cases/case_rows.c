@@ -1,4 +1,4 @@
-/* case_rows.c - the operators on rows, and Transpose, Cast and quantisation, of conformance cases. */
+/* case_rows.c - the operators on rows, and Cast and quantisation, of conformance cases. */
 #include "case_run.h"
 
 #include <stdlib.h>
@@ -123,7 +123,24 @@ static bool spreads(const case_tensor *big, const case_tensor *small, uint64_t *
     return true;
 }
 
-case_result run_add(case_run_state *r)
+/* Both operands spread over the result, packed. `at`: the result's dimension that the second's first is. */
+static bool spread_both(case_run_state *r, const case_tensor *y, uint32_t at, hal_binary_desc *d, case_result *outcome)
+{
+    const case_tensor *x = r->c->inputs;
+    if (x[0].dim_count > y->dim_count || x[1].dim_count > y->dim_count ||
+        !run_spreads(&x[0], y, y->dim_count - x[0].dim_count) || !run_spreads(&x[1], y, at)) {
+        *outcome = run_malformed(r, "shapes do not spread over each other");
+        return false;
+    }
+    hal_buffer *a = run_spread(r, &x[0], y, y->dim_count - x[0].dim_count), *b = run_spread(r, &x[1], y, at);
+    *outcome = CASE_FAILED;
+    d->a = a ? hal_whole(a) : d->a;
+    d->b = b ? hal_whole(b) : d->b;
+    return a && b;
+}
+
+/* Add and Mul. */
+case_result run_binary(case_run_state *r)
 {
     const case_file *c = r->c;
     case_result outcome = run_check_tensors(r, 2, 1);
@@ -131,22 +148,37 @@ case_result run_add(case_run_state *r)
         return outcome;
     }
     const case_tensor *y = &c->outputs[0];
-    uint32_t big = same_shape(&c->inputs[0], y) ? 0 : 1;
+    const uint32_t big = same_shape(&c->inputs[0], y) ? 0 : 1;
     const case_tensor *a = &c->inputs[big], *s = &c->inputs[1 - big];
-    uint64_t rows, columns;
+    uint64_t rows, columns, axis;
     hal_buffer *b[3];
-    if (!same_shape(a, y) || !spreads(a, s, &rows, &columns)) {
-        return run_skipped(r, "this way of spreading one operand over the other");
+    if (!case_count(c, "axis", y->dim_count - c->inputs[1].dim_count, &axis)) { /* before version 7 */
+        return run_malformed(r, "axis");
     }
-    if (!stage(r, 2, 1, b)) {
-        return CASE_FAILED;
+    hal_binary_desc d =
+        *HAL_BINARY(.rows = y->rows, .columns = y->columns, .op = strcmp(c->op, "Mul") == 0 ? HAL_MULTIPLY : HAL_ADD,
+                    .dtype = a->dtype, .dtype_b = s->dtype, .dtype_y = y->dtype);
+    if (same_shape(a, y) && axis + c->inputs[1].dim_count == y->dim_count && spreads(a, s, &rows, &columns)) {
+        if (!stage(r, 2, 1, b)) {
+            return CASE_FAILED;
+        }
+        d.a = run_span(b[big], a, 0);
+        d.b = run_span(b[1 - big], s, 0);
+        d.lda = a->ld;
+        d.ldb = s->ld;
+        d.b_rows = rows;
+        d.b_columns = columns;
+    } else {
+        b[2] = run_poisoned(r, y);
+        d.dtype = c->inputs[0].dtype;
+        d.dtype_b = c->inputs[1].dtype;
+        if (!b[2] || !spread_both(r, y, (uint32_t)axis, &d, &outcome)) {
+            return b[2] ? outcome : CASE_FAILED;
+        }
     }
-    hal_status status =
-        hal_binary(r->d->list, HAL_BINARY(.rows = a->rows, .columns = a->columns, .op = HAL_ADD, .dtype = a->dtype,
-                                          .dtype_b = s->dtype, .dtype_y = y->dtype, .a = run_span(b[big], a, 0),
-                                          .b = run_span(b[1 - big], s, 0), .y = run_span(b[2], y, 0), .lda = a->ld,
-                                          .ldb = s->ld, .ldy = y->ld, .b_rows = rows, .b_columns = columns));
-    return finish(r, "hal_binary", status, y, b[2]);
+    d.y = run_span(b[2], y, 0);
+    d.ldy = y->ld;
+    return finish(r, "hal_binary", hal_binary(r->d->list, &d), y, b[2]);
 }
 
 /* Softmax over another dimension than the last: moved there and back. x and y are packed. */
@@ -189,7 +221,8 @@ case_result run_softmax(case_run_state *r)
     const case_tensor *x = &c->inputs[0], *y = &c->outputs[0];
     uint32_t axis;
     hal_buffer *b[2];
-    if (!run_axis(c, x, -1, &axis) || !same_shape(x, y)) {
+    const bool flattens = run_version(c) < 13; /* then the dimensions from axis on are one row */
+    if (!run_axis(c, x, flattens ? 1 : -1, &axis) || !same_shape(x, y)) {
         return run_malformed(r, "axis or shapes of Softmax");
     }
     const bool last = axis + 1 == x->dim_count;
@@ -202,7 +235,14 @@ case_result run_softmax(case_run_state *r)
     hal_softmax_desc desc = *HAL_SOFTMAX(.rows = x->rows, .columns = x->columns, .dtype = x->dtype, .dtype_y = y->dtype,
                                          .x = run_span(b[0], x, 0), .y = run_span(b[1], y, 0), .ldx = x->ld,
                                          .ldy = y->ld, .log = strcmp(c->op, "LogSoftmax") == 0);
-    hal_status status = last ? hal_softmax(r->d->list, &desc) : softmax_across(r, &desc, x, axis);
+    if (flattens && !last) {
+        desc.rows = desc.columns = 1;
+        for (uint32_t i = 0; i < x->dim_count; i++) {
+            *(i < axis ? &desc.rows : &desc.columns) *= x->dims[i];
+        }
+        desc.ldx = desc.ldy = 0;
+    }
+    hal_status status = last || flattens ? hal_softmax(r->d->list, &desc) : softmax_across(r, &desc, x, axis);
     return finish(r, "hal_softmax", status, y, b[1]);
 }
 
@@ -227,12 +267,18 @@ case_result run_rmsnorm(case_run_state *r)
     for (uint32_t i = axis; i < x->dim_count; i++) {
         columns *= x->dims[i];
     }
-    const bool whole_rows = columns == x->columns;
-    if ((w && w->rows * w->columns != columns) || (!whole_rows && (x->ld != x->columns || y->ld != y->columns))) {
-        return run_skipped(r, "a weight that spreads, or a norm over padded rows");
+    const bool whole_rows = columns == x->columns, spread = w && w->rows * w->columns != columns;
+    if (!whole_rows && (x->ld != x->columns || y->ld != y->columns)) {
+        return run_skipped(r, "a norm over padded rows");
+    }
+    case_tensor normalised = {.dim_count = x->dim_count - axis, .rows = 1, .columns = columns};
+    memcpy(normalised.dims, x->dims + axis, normalised.dim_count * sizeof x->dims[0]);
+    const uint32_t at = spread && w->dim_count <= normalised.dim_count ? normalised.dim_count - w->dim_count : 0;
+    if (spread && !run_spreads(w, &normalised, at)) {
+        return run_malformed(r, "the weight does not spread over what is normalised");
     }
     b[0] = run_upload(r, x->data, x->size);
-    b[1] = w ? run_upload(r, w->data, w->size) : NULL;
+    b[1] = !w ? NULL : spread ? run_spread(r, w, &normalised, at) : run_upload(r, w->data, w->size);
     b[2] = run_poisoned(r, y);
     if (!b[0] || (w && !b[1]) || !b[2]) {
         return CASE_FAILED;
@@ -242,7 +288,7 @@ case_result run_rmsnorm(case_run_state *r)
                      .dtype_y = y->dtype, .x = run_span(b[0], x, 0), .y = run_span(b[2], y, 0),
                      .ldx = whole_rows ? x->ld : 0, .ldy = whole_rows ? y->ld : 0, .eps = (float)eps);
     if (w) {
-        desc.weight = run_span(b[1], w, 0);
+        desc.weight = spread ? hal_whole(b[1]) : run_span(b[1], w, 0);
         desc.dtype_weight = w->dtype;
     }
     return finish(r, "hal_rmsnorm", hal_rmsnorm(r->d->list, &desc), y, b[2]);
@@ -279,63 +325,6 @@ case_result run_fused_add_rmsnorm(case_run_state *r)
     return outcome == CASE_PASSED ? run_check(r, sum, b[4]) : outcome;
 }
 
-/* perm, or the dimensions in reverse. */
-static bool read_perm(const case_file *c, uint32_t rank, uint32_t *perm)
-{
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->attributes, "perm");
-    uint32_t seen = 0;
-    if (list && (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != (int)rank)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < rank; i++) {
-        const cJSON *item = list ? cJSON_GetArrayItem(list, (int)i) : NULL;
-        double value = item ? cJSON_GetNumberValue(item) : (double)(rank - 1 - i);
-        if (!(value >= 0 && value < rank) || value != (double)(uint32_t)value) {
-            return false;
-        }
-        perm[i] = (uint32_t)value;
-        seen |= 1u << perm[i];
-    }
-    return seen == (1u << rank) - 1;
-}
-
-case_result run_transpose(case_run_state *r)
-{
-    const case_file *c = r->c;
-    case_result outcome = run_check_tensors(r, 1, 1);
-    if (outcome != CASE_PASSED) {
-        return outcome;
-    }
-    const case_tensor *x = &c->inputs[0], *y = &c->outputs[0];
-    hal_buffer *b[2];
-    hal_transpose_desc desc = *HAL_TRANSPOSE(.rank = x->dim_count, .dtype = x->dtype);
-    if (x->dim_count == 0 || x->dim_count != y->dim_count || x->dtype != y->dtype ||
-        !read_perm(c, x->dim_count, desc.perm)) {
-        return run_malformed(r, "perm or shapes of Transpose");
-    }
-    /* Strides from the row strides of the files. */
-    uint64_t step_x = x->ld, step_y = y->ld;
-    for (uint32_t i = x->dim_count; i-- > 0;) {
-        const bool inner = i + 1 == x->dim_count;
-        desc.dims[i] = x->dims[i];
-        desc.strides_x[i] = inner ? 1 : step_x;
-        desc.strides_y[i] = inner ? 1 : step_y;
-        step_x *= inner ? 1 : x->dims[i];
-        step_y *= inner ? 1 : y->dims[i];
-    }
-    for (uint32_t i = 0; i < x->dim_count; i++) {
-        if (y->dims[i] != x->dims[desc.perm[i]]) {
-            return run_malformed(r, "shapes of Transpose");
-        }
-    }
-    if (!stage(r, 1, 1, b)) {
-        return CASE_FAILED;
-    }
-    desc.x = run_span(b[0], x, 0);
-    desc.y = run_span(b[1], y, 0);
-    return finish(r, "hal_transpose", hal_transpose(r->d->list, &desc), y, b[1]);
-}
-
 case_result run_cast(case_run_state *r)
 {
     const case_file *c = r->c;
@@ -359,13 +348,14 @@ case_result run_cast(case_run_state *r)
     return finish(r, "hal_cast", status, y, b[1]);
 }
 
-/* ONNX's QuantizeLinear and DequantizeLinear: the shape as rows and columns so that the scale is one for all, one a row
- * or one a column; false if it is neither. */
-static bool scale_layout(const case_file *c, const case_tensor *x, const case_tensor *scale, uint64_t *rows,
-                         uint64_t *columns, hal_scaling *scaling)
+/* ONNX's QuantizeLinear and DequantizeLinear: the shape as `outer` problems of rows and columns so that the scale is
+ * one for all, one a row or one a column; false if it is neither. */
+static bool scale_layout(const case_file *c, const case_tensor *x, const case_tensor *scale, uint64_t *outer,
+                         uint64_t *rows, uint64_t *columns, hal_scaling *scaling)
 {
     const uint64_t count = scale->rows * scale->columns;
     uint32_t axis;
+    *outer = 1;
     *rows = x->rows;
     *columns = x->columns;
     *scaling = HAL_SCALE_TENSOR;
@@ -381,11 +371,10 @@ static bool scale_layout(const case_file *c, const case_tensor *x, const case_te
     }
     *scaling = HAL_SCALE_ROW;
     *rows = x->dims[axis];
-    *columns = x->rows * x->columns / (*rows ? *rows : 1);
-    for (uint32_t i = 0; i < axis; i++) {
-        if (x->dims[i] != 1) {
-            return false;
-        }
+    *columns = 1;
+    for (uint32_t i = 0; i < x->dim_count; i++) {
+        *outer *= i < axis ? x->dims[i] : 1;
+        *columns *= i > axis ? x->dims[i] : 1;
     }
     return x->ld == x->columns;
 }
@@ -401,7 +390,7 @@ case_result run_quantize_linear(case_run_state *r)
     const case_tensor *x = &c->inputs[0], *scale = &c->inputs[1], *y = &c->outputs[0];
     const case_tensor *zero = c->input_count > 2 && c->inputs[2].present ? &c->inputs[2] : NULL;
     const case_tensor *numbers = quantize ? x : y, *codes = quantize ? y : x;
-    uint64_t rows, columns, saturate;
+    uint64_t outer, rows, columns, saturate;
     hal_scaling scaling;
     hal_buffer *b[3];
     for (uint64_t i = 0; zero && i < zero->size; i++) {
@@ -413,19 +402,24 @@ case_result run_quantize_linear(case_run_state *r)
         return run_malformed(r, "shapes or attributes of a quantisation");
     }
     if (codes->dtype != HAL_F8E4M3 || numbers->dtype == HAL_F8E4M3 || saturate == 0 ||
-        !scale_layout(c, x, scale, &rows, &columns, &scaling)) {
+        !scale_layout(c, x, scale, &outer, &rows, &columns, &scaling)) {
         return run_skipped(r, "this dtype or layout of scales");
     }
     if (!stage(r, 2, 1, b)) {
         return CASE_FAILED;
     }
-    const hal_span sx = run_span(b[0], x, 0), sy = run_span(b[2], y, 0);
-    const hal_quantize_desc desc =
-        *HAL_QUANTIZE(.rows = rows, .columns = columns, .dtype = numbers->dtype, .dtype_scales = scale->dtype,
-                      .scaling = scaling, .x = quantize ? sx : sy, .codes = quantize ? sy : sx,
-                      .scales = run_span(b[1], scale, 0), .ldx = columns == x->columns ? numbers->ld : 0,
-                      .ld_codes = columns == x->columns ? codes->ld : 0);
-    hal_status status = quantize ? hal_quantize(r->d->list, &desc) : hal_dequantize(r->d->list, &desc);
+    const bool whole_rows = columns == x->columns && outer == 1;
+    hal_status status = HAL_OK;
+    for (uint64_t i = 0; i < outer && status == HAL_OK; i++) {
+        const uint64_t first = i * rows * columns;
+        const hal_span sx = run_span(b[0], x, first), sy = run_span(b[2], y, first);
+        const hal_quantize_desc desc =
+            *HAL_QUANTIZE(.rows = rows, .columns = columns, .dtype = numbers->dtype, .dtype_scales = scale->dtype,
+                          .scaling = scaling, .x = quantize ? sx : sy, .codes = quantize ? sy : sx,
+                          .scales = run_span(b[1], scale, 0), .ldx = whole_rows ? numbers->ld : 0,
+                          .ld_codes = whole_rows ? codes->ld : 0);
+        status = quantize ? hal_quantize(r->d->list, &desc) : hal_dequantize(r->d->list, &desc);
+    }
     return finish(r, quantize ? "hal_quantize" : "hal_dequantize", status, y, b[2]);
 }
 

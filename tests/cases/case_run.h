@@ -43,16 +43,25 @@ const char *run_text(const case_file *c, const char *name, const char *fallback)
 /* hal_act of a name in a case; false: unknown. */
 bool run_act(const char *name, hal_act *act);
 
+/* The version of ONNX's operators that the case is written for. */
+uint64_t run_version(const case_file *c);
+/* Whether t can be spread over a shape, its first dimension at the shape's dimension `at`, and the packed result; NULL
+ * with `why` set. */
+bool run_spreads(const case_tensor *t, const case_tensor *over, uint32_t at);
+hal_buffer *run_spread(case_run_state *r, const case_tensor *t, const case_tensor *over, uint32_t at);
+
 /* The runners, by family. */
 case_result run_gemm(case_run_state *r);
 case_result run_matmul(case_run_state *r);
 case_result run_activation(case_run_state *r);
 case_result run_swiglu(case_run_state *r);
-case_result run_add(case_run_state *r);
+case_result run_binary(case_run_state *r);
 case_result run_softmax(case_run_state *r);
 case_result run_rmsnorm(case_run_state *r);
 case_result run_fused_add_rmsnorm(case_run_state *r);
 case_result run_transpose(case_run_state *r);
+case_result run_gather(case_run_state *r);
+case_result run_rotary(case_run_state *r);
 case_result run_cast(case_run_state *r);
 case_result run_quantize_linear(case_run_state *r);
 case_result run_quantize_rows(case_run_state *r);
