@@ -13,6 +13,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "gemm.glsl"
 
@@ -138,11 +139,17 @@ void main()
     for (; k + STEP <= depth; k += STEP) {
         float b[STEP * VECTORS];
         if (TRANS_B == 0) {
+            uvec4 ninths[STEP / 8]; /* of the texels that 8 lanes need of a row, lane = row */
+            [[unroll]] for (uint i = 0; SHIFT_B != 0 && i < STEP / 8; i++)
+                ninths[i] = fetch_b(min((b0 + (k + 8 * i + lane) * ldb + column0) / TEXEL + 8, last_b));
             [[unroll]] for (uint q = 0; q < STEP; q++) {
                 uint at = b0 + (k + q) * ldb + column0 + TEXEL * lane;
                 uvec4 texel = fetch_b(min(at / TEXEL, last_b));
-                if (SHIFT_B != 0)
-                    texel = funnel(texel, fetch_b(min(at / TEXEL + 1, last_b)), at % TEXEL);
+                if (SHIFT_B != 0) {
+                    uvec4 next = subgroupShuffle(texel, gl_SubgroupInvocationID + 1 & 7);
+                    uvec4 ninth = subgroupShuffle(ninths[q / 8], q % 8);
+                    texel = funnel(texel, gl_SubgroupInvocationID == 7 ? ninth : next, at % TEXEL);
+                }
                 [[unroll]] for (uint v = 0; v < VECTORS; v++)
                     b[q * VECTORS + v] = pick(texel, v);
             }
