@@ -15,7 +15,7 @@ layout(constant_id = 4) const uint STRICT = 0;
 layout(constant_id = 5) const uint DTYPE_SCALES = 1;
 layout(constant_id = 6) const uint REST = 0;
 layout(constant_id = 7) const uint RUNS = 8;
-layout(constant_id = 8) const uint ROWS = 0;
+layout(constant_id = 8) const uint ROWS = 8;
 const uint SUBGROUPS = ROWS;
 #include "quantize.glsl"
 
