@@ -1,6 +1,6 @@
 /* activation_flat.comp - activation.comp for CPU devices, see flat.glsl: a subgroup takes RUNS runs of a row.
  * Constants: DTYPE_A DTYPE_B DTYPE_Y OP STRICT, as flags say, ROWS: whether there are several, ONE: b has one column,
- * REST: rows end within a run, RUNS. */
+ * REST, as in kernel_flat.h, RUNS. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -48,7 +48,7 @@ void main()
             a[j] = combine(flush_if(strict, a[j]), flush_if(strict, b[j]), alpha, between);
         store_run(row * args.ldy[0], run0 + i, columns, a);
     }
-    if (REST == 0u)
+    if (REST != FLAT_PART)
         return;
     const uint end = min(columns, (run0 + RUNS) * FLAT_RUN);
     for (uint column = max(columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES) {

@@ -16,12 +16,13 @@ layout(set = 0, binding = Y_BINDING, std430) writeonly buffer y8_block {
     uint8_t y8[];
 };
 
-/* A run of the row that begins `at` elements behind the first, all known; no part of one that is not whole. */
+/* A run of the row that begins `at` elements behind the first, all known; no part of one that is not whole. The file
+ * before declares REST. */
 void store_run_bits(uint at, uint run, uint columns, uvec4 bits)
 {
     const uint parts = parts_of_run(DTYPE_Y);
     uint to = Y_BASE + at / (32 / element_size(DTYPE_Y)) + run * parts;
-    to = (run + 1) * FLAT_RUN <= columns ? to : NOWHERE;
+    to = REST == FLAT_WHOLE || (run + 1) * FLAT_RUN <= columns ? to : NOWHERE;
     [[unroll]] for (uint i = 0; i < parts; i++)
         y[to + i] = part_of_run(DTYPE_Y, bits, i);
 }

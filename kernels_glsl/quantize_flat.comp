@@ -1,5 +1,5 @@
 /* quantize_flat.comp - quantize.comp for CPU devices, see flat.glsl: a subgroup takes RUNS runs of a row. Constants:
- * DTYPE_X DTYPE_Y OP SCALING STRICT, as flags say, DTYPE_SCALES, REST: rows end within a run, RUNS, and ROWS: whether
+ * DTYPE_X DTYPE_Y OP SCALING STRICT, as flags say, DTYPE_SCALES, REST, as in kernel_flat.h, RUNS, and ROWS: whether
  * there are several; or SUBGROUPS of a group, which is a row of quantize_row_flat. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -78,7 +78,7 @@ void main()
         const vec4 x = fetch_x(row * args.ldx[0] + column);
         store_run_bits(row * args.ldy[0], run0 + i, columns, bits_of_four(x, scales_at(column, whole)));
     }
-    if (REST == 0u)
+    if (REST != FLAT_PART)
         return;
     const uint end = min(columns, (run0 + RUNS) * FLAT_RUN);
     for (uint column = max(columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + gl_SubgroupInvocationID; column < end;
@@ -113,7 +113,7 @@ void main()
         const uint column = (run0 + i) * FLAT_RUN + 4 * gl_SubgroupInvocationID;
         x[i] = fetch_x(row * args.ldx[0] + column);
         [[unroll]] for (uint k = 0; k < 4; k++)
-            most = column + k < columns ? max(most, magnitude(x[i][k])) : most;
+            most = REST == FLAT_WHOLE || column + k < columns ? max(most, magnitude(x[i][k])) : most;
     }
     partial[subgroup] = greatest_lane(most);
     barrier();
@@ -123,7 +123,7 @@ void main()
     scales[subgroup == 0u ? args.base_s + row : NOWHERE] = scale;
     [[unroll]] for (uint i = 0; i < RUNS; i++)
         store_run_bits(row * args.ldy[0], run0 + i, columns, bits_of_four(x[i], vec4(scale)));
-    if (REST == 0u)
+    if (REST != FLAT_PART)
         return;
     const uint end = min(columns, (run0 + RUNS) * FLAT_RUN);
     for (uint column = max(columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + gl_SubgroupInvocationID; column < end;

@@ -1,5 +1,5 @@
 /* rmsnorm_flat.comp - rmsnorm.comp for CPU devices, see flat.glsl: a group takes a row. Constants: DTYPE_X DTYPE_WEIGHT
- * (0: none) DTYPE_Y BETWEEN WHAT, as flags say, RUNS of each of SUBGROUPS, STRICT, REST: rows end within a run. */
+ * (0: none) DTYPE_Y BETWEEN WHAT, as flags say, RUNS of each of SUBGROUPS, STRICT, REST, as in kernel_flat.h. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -67,7 +67,7 @@ vec4 values(uint column)
 vec4 inside(uint column, vec4 v)
 {
     [[unroll]] for (uint i = 0; i < 4; i++)
-        v[i] = column + i < args.columns ? v[i] : 0.0;
+        v[i] = REST == FLAT_WHOLE || column + i < args.columns ? v[i] : 0.0;
     return v;
 }
 
@@ -95,7 +95,7 @@ void store_sum_run(uint at, uint run, vec4 v)
 {
     const uint parts = parts_of_run(DTYPE_X);
     uint to = ROW_BASE(args.bases[1], 1) + at / (32 / element_size(DTYPE_X)) + run * parts;
-    to = (run + 1) * FLAT_RUN <= args.columns ? to : NOWHERE;
+    to = REST == FLAT_WHOLE || (run + 1) * FLAT_RUN <= args.columns ? to : NOWHERE;
     [[unroll]] for (uint i = 0; i < parts; i++)
         new_residual[to + i] = part_of_run(DTYPE_X, bits_of(DTYPE_X, v), i);
 }
@@ -136,7 +136,7 @@ void main()
         [[unroll]] for (uint i = 0; i < RUNS; i++)
             store_run_bits(y_at, run0 + i, args.columns, bits_of_four(v[i], scale));
     }
-    if (REST == 0u)
+    if (REST != FLAT_PART)
         return;
     const uint end = min(args.columns, (run0 + RUNS) * FLAT_RUN);
     for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES) {

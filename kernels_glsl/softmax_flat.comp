@@ -1,5 +1,5 @@
 /* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row; no mask. Constants: DTYPE_X DTYPE_Y
- * LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST: rows end within a run. */
+ * LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST, as in kernel_flat.h. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -35,7 +35,8 @@ vec4 scores(uint c)
     const vec4 x = fetch_texel(x_view, DTYPE_X, args.base_x + (x_at + c) / 4);
     vec4 s;
     [[unroll]] for (uint i = 0; i < 4; i++)
-        s[i] = c + i < args.columns ? score_of(flush_if(strict, x[i]), args.scale) : -HM_INFINITY;
+        s[i] = REST == FLAT_WHOLE || c + i < args.columns ? score_of(flush_if(strict, x[i]), args.scale)
+                                                          : -HM_INFINITY;
     return s;
 }
 
@@ -64,7 +65,7 @@ void main()
     const float unit = unit_of(sum_of_row(subgroup, args.columns));
     [[unroll]] for (uint i = 0; i < RUNS; i++)
         store_run(y_at, run0 + i, args.columns, results((run0 + i) * FLAT_RUN + 4 * lane, unit));
-    if (REST == 0u)
+    if (REST != FLAT_PART)
         return;
     const uint end = min(args.columns, (run0 + RUNS) * FLAT_RUN);
     for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES)

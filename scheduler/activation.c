@@ -92,9 +92,7 @@ static bool flat_fits(const hal_device_info *info, const problem *p)
 /* What a subgroup takes at once: more is faster where an element takes few steps, but longer to compile. */
 static uint32_t flat_runs(const problem *p)
 {
-    const bool few_steps =
-        p->kernel_op <= HAL_ACT_RELU || p->kernel_op == ACTIVATION_ADD || p->kernel_op == ACTIVATION_MULTIPLY;
-    return few_steps ? 16 : 8;
+    return p->mode == HAL_MODE_STRICT ? 8 : 16;
 }
 
 static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
@@ -110,7 +108,7 @@ static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, pr
                                   ROW_STRICT(args.flags),
                                   p->rows > 1,
                                   one_column(p),
-                                  p->columns % FLAT_RUN != 0,
+                                  hal_flat_rest(p->columns, FLAT_SUBGROUPS * runs * FLAT_RUN),
                                   runs};
     hal_operator_launch launch;
     hal_flat_launch_start(&launch, "activation_flat", constants, names, 9, sizeof args, FLAT_SUBGROUPS);

@@ -66,6 +66,11 @@ bool hal_flat_row_of(const hal_device_info *info, uint64_t columns, hal_flat_row
     return row->subgroups <= most_subgroups;
 }
 
+uint32_t hal_flat_rest(uint64_t columns, uint64_t group_columns)
+{
+    return columns % FLAT_RUN ? FLAT_PART : columns % group_columns ? FLAT_RUNS : FLAT_WHOLE;
+}
+
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);

@@ -27,6 +27,9 @@ typedef struct hal_flat_row {
 } hal_flat_row;
 bool hal_flat_row_of(const hal_device_info *info, uint64_t columns, hal_flat_row *row);
 
+/* The constant REST for rows of so many columns, of which a group takes so many. */
+uint32_t hal_flat_rest(uint64_t columns, uint64_t group_columns);
+
 /* Whether the operand can be read as texels of one element, and how: see hal_row_make_view. */
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *operand);
 uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *operand, hal_view *view);

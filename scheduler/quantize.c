@@ -120,7 +120,7 @@ static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, pr
                                   (uint32_t)p->scaling,
                                   p->strict,
                                   (uint32_t)o[AT_SCALES].dtype,
-                                  p->columns % FLAT_RUN != 0,
+                                  hal_flat_rest(p->columns, (uint64_t)shape.subgroups * shape.runs * FLAT_RUN),
                                   shape.runs,
                                   by_row(p) ? shape.subgroups : p->rows > 1};
     hal_operator_launch launch;

@@ -144,15 +144,16 @@ static void launch_flat(const problem *p, const norm_plan *plan, hal_operator_la
     static const char *const names[] = {"DTYPE_X", "DTYPE_WEIGHT", "DTYPE_Y", "BETWEEN", "WHAT",
                                         "RUNS",    "SUBGROUPS",    "STRICT",  "REST"};
     const hal_operand *o = p->operands;
-    const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
-                                  o[AT_WEIGHT].present ? (uint32_t)o[AT_WEIGHT].dtype : 0,
-                                  (uint32_t)o[AT_Y].dtype,
-                                  (uint32_t)p->between,
-                                  plan->what,
-                                  plan->flat_row.runs,
-                                  plan->flat_row.subgroups,
-                                  p->mode == HAL_MODE_STRICT,
-                                  p->columns % FLAT_RUN != 0};
+    const uint32_t constants[] = {
+        (uint32_t)o[AT_X].dtype,
+        o[AT_WEIGHT].present ? (uint32_t)o[AT_WEIGHT].dtype : 0,
+        (uint32_t)o[AT_Y].dtype,
+        (uint32_t)p->between,
+        plan->what,
+        plan->flat_row.runs,
+        plan->flat_row.subgroups,
+        p->mode == HAL_MODE_STRICT,
+        hal_flat_rest(p->columns, (uint64_t)plan->flat_row.subgroups * plan->flat_row.runs * FLAT_RUN)};
     hal_flat_launch_start(launch, "rmsnorm_flat", constants, names, 9, sizeof(hal_rmsnorm_args),
                           plan->flat_row.subgroups);
     launch->grid = HAL_GRID1(p->rows);

@@ -98,9 +98,13 @@ static void plan_flat(const hal_device_info *info, problem *p, const hal_flat_ro
     static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "LOG", "STRICT", "RUNS", "SUBGROUPS", "REST"};
     hal_operand *o = p->operands;
     *args = args_of(p, 0, 0, 1);
-    const uint32_t constants[] = {
-        (uint32_t)o[AT_X].dtype, (uint32_t)o[AT_Y].dtype,   p->log, ROW_STRICT(args->flags), row->runs,
-        row->subgroups,          p->columns % FLAT_RUN != 0};
+    const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
+                                  (uint32_t)o[AT_Y].dtype,
+                                  p->log,
+                                  ROW_STRICT(args->flags),
+                                  row->runs,
+                                  row->subgroups,
+                                  hal_flat_rest(p->columns, (uint64_t)row->subgroups * row->runs * FLAT_RUN)};
     hal_flat_launch_start(launch, "softmax_flat", constants, names, 7, sizeof *args, row->subgroups);
     launch->grid = HAL_GRID1(p->rows);
     args->base_x = hal_row_make_view(info, &o[AT_X], &launch->spec.views[AT_X]);
