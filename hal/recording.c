@@ -39,6 +39,16 @@ static hal_status hold(hal_cmdlist *list, hal_object *object)
     return HAL_OK;
 }
 
+void hal_recording_align_slots(hal_cmdlist *list, uint32_t alignment)
+{
+    list->recording->slot_alignment = alignment;
+}
+
+uint32_t hal_slot_alignment(const hal_cmdlist *list)
+{
+    return list->recording && list->recording->slot_alignment ? list->recording->slot_alignment : 1;
+}
+
 static void note_slot(hal_recording *recording, const hal_told *told, uint32_t i)
 {
     const hal_native_span *span = &told->spans[i];
@@ -46,7 +56,8 @@ static void note_slot(hal_recording *recording, const hal_told *told, uint32_t i
     hal_hazard_access access = hal_told_access(told, i);
     uint64_t least = span->size == HAL_REST ? span->offset : access.end;
     if (!use->used) {
-        *use = (hal_slot_use){.used = true, .begin = access.begin, .end = access.end, .alignment = 1};
+        const uint32_t alignment = recording->slot_alignment ? recording->slot_alignment : 1;
+        *use = (hal_slot_use){.used = true, .begin = access.begin, .end = access.end, .alignment = alignment};
     }
     use->written |= access.write;
     use->begin = access.begin < use->begin ? access.begin : use->begin;

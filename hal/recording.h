@@ -58,6 +58,7 @@ typedef struct hal_recording {
     uint32_t last_first, last_count; /* commands of the last dispatch */
     uint32_t scalar_count;
     uint32_t slot_count;
+    uint32_t slot_alignment; /* that every slot's address has: hal_recording_align_slots; 0: none is known */
     hal_slot_use slots[HAL_MAX_SLOTS];
     char slot_keys[HAL_MAX_SLOTS]; /* their addresses are hazard keys */
     hal_native_memory *upload_memory;
@@ -105,6 +106,12 @@ typedef struct hal_dispatch_rules {
 hal_status hal_cmd_dispatch_with(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
                                  uint32_t span_count, const hal_dispatch_rules *rules, const void *args,
                                  uint32_t args_size);
+
+/* Slots of this list, which has no commands yet, will be bound at multiples of `alignment`, a power of two: operators
+ * may choose kernels that need it, and a submission that does otherwise is refused. */
+void hal_recording_align_slots(hal_cmdlist *list, uint32_t alignment);
+/* What is known of addresses of slots; 1: nothing. */
+uint32_t hal_slot_alignment(const hal_cmdlist *list);
 
 hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told);
 hal_status hal_recording_event(hal_cmdlist *list, hal_event *event, bool is_wait);

@@ -376,6 +376,7 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
     }
     hal_device *device = hal_cmdlist_device(list);
     const bool has_scores = p.operands[ATTENTION_SCORES].present;
+    p.slot_alignment = hal_slot_alignment(list);
     status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
     if (status == HAL_OK && has_scores) {
         status = hal_attention_plan_scores(hal_device_get_info(device), &p, &scores);

@@ -216,10 +216,12 @@ static bool plan_subgroup(const hal_device_info *info, const attention_problem *
 }
 
 /* Whether a tensor's rows start at multiples of 16 bytes and have whole ones. */
-static bool rows_wide(const hal_operand *o, uint32_t dim, const uint64_t strides[3])
+static bool rows_wide(const attention_problem *p, uint32_t operand, uint32_t dim, const uint64_t strides[3])
 {
-    return !o->present || (o->span.kind != HAL_SPAN_SLOT && (o->start + o->span.offset) % 16 == 0 && dim % 8 == 0 &&
-                           strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0);
+    const hal_operand *o = &p->operands[operand];
+    const bool known = o->span.kind != HAL_SPAN_SLOT || p->slot_alignment >= 16;
+    return !o->present || (known && (o->start + o->span.offset) % 16 == 0 && dim % 8 == 0 && strides[0] % 8 == 0 &&
+                           strides[1] % 8 == 0 && strides[2] % 8 == 0);
 }
 
 /* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
@@ -233,9 +235,8 @@ static bool plan_mma(const hal_device_info *info, const attention_problem *p, bo
     const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
                    v[] = {d->v_batch, d->v_token, d->v_head};
     if (!info->matrix_units || info->subgroup_size != 32 || info->max_group_size < THREADS || d->dtype == HAL_F32 ||
-        d->mode == HAL_MODE_STRICT || widest > 128 || !rows_wide(&p->operands[ATTENTION_Q], d->head_dim, q) ||
-        !rows_wide(&p->operands[ATTENTION_K], d->head_dim, k) ||
-        !rows_wide(&p->operands[ATTENTION_V], d->value_dim, v)) {
+        d->mode == HAL_MODE_STRICT || widest > 128 || !rows_wide(p, ATTENTION_Q, d->head_dim, q) ||
+        !rows_wide(p, ATTENTION_K, d->head_dim, k) || !rows_wide(p, ATTENTION_V, d->value_dim, v)) {
         return false;
     }
     uint32_t dim = 0;

@@ -11,6 +11,8 @@ typedef struct run {
     uint64_t rows;
     bool padded;        /* the shape has more rows */
     bool own;           /* the plan's scratch is used */
+    bool misaligned;    /* for a recorded list */
+    bool replayed;      /* else told */
     hal_event **timers; /* recorded before each step and at the end, all on one stream; NULL: an ordinary run */
 } run;
 
@@ -51,12 +53,17 @@ static hal_status read_bindings(run *r, const hal_bindings *given, bool *scratch
             return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "plan '%s': %s '%s' is bound to no buffer", label,
                             slot_kind(plan, i), tensor->name);
         }
+        status = hal_check_on(plan->device, bindings.spans[i].buffer, HAL_TYPE_BUFFER, "bound buffer");
+        if (status != HAL_OK) {
+            return hal_fail_prefix(status, "plan '%s': %s '%s'", label, slot_kind(plan, i), tensor->name);
+        }
         if (span_bytes(&bindings.spans[i]) < need) {
             return hal_fail(HAL_ERROR_OUT_OF_RANGE, "plan '%s': %s '%s' is bound to %llu bytes; %llu rows have %llu",
                             label, slot_kind(plan, i), tensor->name, (unsigned long long)span_bytes(&bindings.spans[i]),
                             (unsigned long long)r->rows, (unsigned long long)need);
         }
         plan->bound[i] = hal_plan_part(bindings.spans[i], 0, need);
+        r->misaligned |= (plan->bound[i].buffer->offset + plan->bound[i].offset) % HAL_PLAN_ALIGNMENT != 0;
     }
     *scratch = count > slots;
     if (*scratch) {
@@ -255,11 +262,11 @@ static hal_status unpad(run *r)
 
 static hal_status carry_out(run *r)
 {
-    const bool list = r->shape->list && !r->timers;
-    hal_status status = r->padded || !list ? check_overlap(r) : HAL_OK;
+    r->replayed = r->shape->list && !r->timers && !r->misaligned;
+    hal_status status = r->padded || !r->replayed ? check_overlap(r) : HAL_OK;
     status = status == HAL_OK && r->padded ? pad(r) : status;
     if (status == HAL_OK) {
-        status = list ? submit(r) : tell(r);
+        status = r->replayed ? submit(r) : tell(r);
     }
     return status == HAL_OK && r->padded ? unpad(r) : status;
 }
@@ -324,9 +331,9 @@ static void count(run *r, double us)
 {
     hal_plan *plan = r->plan;
     if (plan->runs++ && !r->timers) { /* the first finds drivers with work to do */
-        hal_plan_mean_add(r->shape->list ? &plan->replayed : &plan->told, us);
+        hal_plan_mean_add(r->replayed ? &plan->replayed : &plan->told, us);
     }
-    r->shape->runs += !r->shape->list;
+    r->shape->runs += !r->replayed;
     plan->kernel_count += r->shape->kernel_count;
     plan->submit_us = us;
 }

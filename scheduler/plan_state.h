@@ -16,7 +16,8 @@ enum {
     HAL_PLAN_PROGRAMS = 8,         /* kept by default */
     HAL_PLAN_MOST_PROGRAMS = 4096, /* and at most */
     HAL_PLAN_UNRECORDED = 32,      /* numbers of rows remembered without a program */
-    HAL_PLAN_MOST_STREAMS = 64
+    HAL_PLAN_MOST_STREAMS = 64,
+    HAL_PLAN_ALIGNMENT = 16 /* of what recorded lists take; bound otherwise, steps are told */
 };
 
 /* What runs with a number of rows need. The memory plan, and everything before `list`, stays as it was made. */
