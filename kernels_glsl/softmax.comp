@@ -131,7 +131,7 @@ vec4 online(row_in row, uint t, out float most)
         vec4 s = scores(row, c);
         float next = greatest(s, most), base = base_of(next);
         if (next > most)
-            sum *= hm_exp_below(most - base);
+            sum *= exp_below(most - base);
         sum += exp_from(s, base);
         most = next;
     }
@@ -145,7 +145,7 @@ void row_read_again(row_in row, uint64_t y, uint64_t y_at, bool there, uint t)
     if (ONLINE != 0u) {
         sum = online(row, t, most);
         base = base_of(group_max(most));
-        sum *= hm_exp_below(most - base);
+        sum *= exp_below(most - base);
     } else {
         base = base_of(group_max(max_of_row(row, t)));
         sum = sum_of_row(row, t, base);

@@ -19,10 +19,16 @@ float base_of(float most)
     return most == -HM_INFINITY ? 0.0 : most;
 }
 
+/* exp(x), x <= 0 */
+float exp_below(float x)
+{
+    return strict ? hm_exp_below(x) : hm_fast_exp(x);
+}
+
 vec4 exp_from(vec4 s, float base)
 {
     precise vec4 v = s - base;
-    return vec4(hm_exp_below(v.x), hm_exp_below(v.y), hm_exp_below(v.z), hm_exp_below(v.w));
+    return vec4(exp_below(v.x), exp_below(v.y), exp_below(v.z), exp_below(v.w));
 }
 
 /* A row's result from one score and its exponential; `unit` is 1 / sum, or log(sum). */
