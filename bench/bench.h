@@ -200,7 +200,7 @@ void bench_pause(double seconds);
 typedef struct bench_peak {
     double gflops, gbps; /* NAN: unknown */
 } bench_peak;
-/* Published peaks of a GPU by its name (peaks.json). */
+/* Published peaks of a GPU by its name (scheduler/devices/). */
 bench_peak bench_peak_find(const char *device_name, hal_dtype dtype);
 
 /* Reports */

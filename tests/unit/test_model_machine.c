@@ -49,6 +49,10 @@ static void found_by_device(void **state)
     hal_model_machine m;
     assert_string_equal(found("NVIDIA H100 80GB HBM3", HAL_DEVICE_DISCRETE, &m), "H100");
     assert_string_equal(found("NVIDIA H100 PCIe", HAL_DEVICE_DISCRETE, &m), "H100 PCIe");
+    assert_string_equal(found("NVIDIA GH200 480GB", HAL_DEVICE_DISCRETE, &m), "GH200");
+    assert_string_equal(found("NVIDIA A100-SXM4-40GB", HAL_DEVICE_DISCRETE, &m), "A100 40GB");
+    assert_string_equal(found("NVIDIA A100-SXM4-80GB", HAL_DEVICE_DISCRETE, &m), "A100");
+    assert_string_equal(found("Tesla T4", HAL_DEVICE_DISCRETE, &m), "T4");
     assert_string_equal(found("NVIDIA H200", HAL_DEVICE_DISCRETE, &m), "H200");
     assert_string_equal(found("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", HAL_DEVICE_DISCRETE, &m),
                         "RTX PRO 6000");

@@ -95,7 +95,7 @@ static void tiles_fit_or_say_why(void **state)
     assert_false(hal_model_tile_fits(&ascend, &g, 1, &limit));
 }
 
-static const char *const gpus[] = {"H100", "H200", "A100", "RTX PRO 6000", "RTX 4090"};
+static const char *const gpus[] = {"H100", "H200", "A100", "RTX PRO 6000", "RTX 4090", "RTX 3090", "T4"};
 enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
 static void resident_blocks_fit(void **state)
@@ -124,7 +124,7 @@ static void occupancy_is_the_drivers(void **state)
 {
     (void)state;
 #if HAL_HAVE_CUDA_OCCUPANCY
-    static const int capabilities[GPUS][2] = {{9, 0}, {9, 0}, {8, 0}, {12, 0}, {8, 9}};
+    static const int capabilities[GPUS][2] = {{9, 0}, {9, 0}, {8, 0}, {12, 0}, {8, 9}, {8, 6}, {7, 5}};
     uint64_t random = unit_seed();
     uint32_t none = 0, limits[4] = {0};
     for (int round = 0; round < 50000; round++) {
