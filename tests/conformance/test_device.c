@@ -50,7 +50,7 @@ static void lowered_limits(void **state)
     (void)state;
     hal_device *device =
         conf_open("group_size=64,shared=16384,fp16=0,bf16=0,fp8=0,subgroups=0,matrix=0,group_count=100,"
-                  "buffer_size=1048576,memory=67108864,loop_iterations=1000");
+                  "buffer_size=1048576,memory=67108864,loop_iterations=1000,bounded_span=0");
     const hal_device_info *info = hal_device_get_info(device);
     assert_int_equal(info->max_group_size, 64);
     assert_int_equal(info->max_shared_memory, 16384);
@@ -59,6 +59,7 @@ static void lowered_limits(void **state)
     assert_int_equal(info->max_buffer_size, 1048576);
     assert_int_equal(info->memory_size, 67108864);
     assert_int_equal(info->max_loop_iterations, 1000);
+    assert_int_equal(info->bounded_span, 0);
     hal_buffer *buffer;
     EXPECT(HAL_ERROR_OUT_OF_MEMORY, hal_buffer_create(device, HAL_BUFFER(.size = 1048577), &buffer));
     hal_device_destroy(device);
