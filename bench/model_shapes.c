@@ -183,9 +183,11 @@ const model_topic model_shape_topics[] = {
      "  break_evens  for each two: the n from which `to` is better than `from`\n"
      "  ranges       of n in which each is best; `to` is null without end\n"
      "  strategies   as read, with total_ms at --n; best: their best\n"
-     "The file, or only its array: {\"strategies\": [{\"name\": \"general\", \"prepare_ms\": 100, \"run_ms\": 17}, ...]}.\n"
-     "In place of run_ms: \"mfu\": 0.4 and, if rows are padded, \"buckets\": [512, 2048]; then beside \"strategies\" stand\n"
-     "\"rows\" (a number for each call, or [calls, rows]), \"flop_per_row\" and \"peak_tflops\".\n",
+     "The file, or only its array:\n"
+     "  {\"strategies\": [{\"name\": \"general\", \"prepare_ms\": 100, \"run_ms\": 17}, ...]}\n"
+     "In place of run_ms: \"mfu\": 0.4 and, if rows are padded, \"buckets\": [512, 2048]; then beside\n"
+     "\"strategies\" stand \"rows\" (a number for each call, or [calls, rows]), \"flop_per_row\" and "
+     "\"peak_tflops\".\n",
      "--file examples/model/shapes.json --n 70 --json",
      run_shapes,
      {MODEL_FILE_OPTION, {"n", "N", MODEL_COUNT, true, 0, 1e15, 0, "runs to compare at"}}},

@@ -96,7 +96,7 @@ static bool find_block(model_call *call, uint64_t *b, hal_model_kv *kv)
 
 static bool run_kvblock(model_call *call)
 {
-    hal_model_kv kv;
+    hal_model_kv kv = {0};
     uint64_t b;
     if (!find_block(call, &b, &kv))
         return false;

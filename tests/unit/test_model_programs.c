@@ -96,9 +96,14 @@ static void uneven_times_need_a_third_slot(void **state)
     slots = 1;
     line.each_us = NULL;
     assert_int_equal(hal_model_line_run(&line, &two, stages), HAL_ERROR_INVALID_ARGUMENT);
+    line.time_us = (const double[]){NAN, 1};
+    assert_int_equal(hal_model_line_run(&line, &two, stages), HAL_ERROR_INVALID_ARGUMENT);
     line.time_us = (const double[]){1, NAN};
     assert_int_equal(hal_model_line_run(&line, &two, stages), HAL_ERROR_INVALID_ARGUMENT);
     line.time_us = (const double[]){1, 1};
+    line.slots = NULL;
+    assert_int_equal(hal_model_line_run(&line, &two, stages), HAL_ERROR_INVALID_ARGUMENT);
+    line.slots = &slots;
     line.stages = HAL_MODEL_STAGES + 1;
     assert_int_equal(hal_model_line_run(&line, &two, stages), HAL_ERROR_INVALID_ARGUMENT);
 }
@@ -117,6 +122,7 @@ static void best_chunks_by_trying_all(void **state)
             assert_true(hal_model_chunked_us(bytes, rate, compute, overhead, c) >= least * (1 - 1e-12));
     }
     assert_int_equal(hal_model_chunks_best(1, 1, 1, NAN, 5), 0);
+    assert_true(isnan(hal_model_chunked_us(1, 1, 1, NAN, 5)) && isnan(hal_model_chunked_us(1, 1, 1, 0, 0)));
     assert_int_equal(hal_model_queue_slots(32, 64, 16), 0);
     assert_int_equal(hal_model_queue_slots(32, 0, 0), 0);
 }
@@ -150,6 +156,7 @@ static void ranges_by_trying_all(void **state)
     assert_true(isinf(hal_model_break_even(b, (hal_model_strategy){30, 1})));
     exact(0, hal_model_break_even(b, (hal_model_strategy){20, 0.5}));
     assert_int_equal(hal_model_best(&a, 1, NAN), 1);
+    assert_int_equal(hal_model_best(&a, 1, 3), 0);
     assert_true(isnan(hal_model_amortised(a, 0)));
     assert_true(isnan(hal_model_strategy_total(a, NAN)) && isnan(hal_model_strategy_total(a, -1)));
     assert_true(isnan(hal_model_strategy_total((hal_model_strategy){NAN, 1}, 1)));
@@ -192,10 +199,14 @@ static void mixes_turn_at_the_break_even(void **state)
     }
     assert_true(inside > 500);
     hal_model_mix mix;
-    const double bad[] = {1, NAN}, fine[] = {1, 2};
+    const double fine[] = {1, 2};
     assert_int_equal(hal_model_mix_costs(1.5, fine, fine, false, 0, &mix), HAL_ERROR_INVALID_ARGUMENT);
     assert_int_equal(hal_model_mix_costs(NAN, fine, fine, false, 0, &mix), HAL_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(hal_model_mix_costs(0.5, fine, bad, false, 0, &mix), HAL_ERROR_INVALID_ARGUMENT);
+    for (int i = 0; i < 4; i++) {
+        double times[] = {1, 2, 3, 4};
+        times[i] = NAN;
+        assert_int_equal(hal_model_mix_costs(0.5, times, times + 2, false, 0, &mix), HAL_ERROR_INVALID_ARGUMENT);
+    }
 }
 
 static void persistent_wins_with_overlap(void **state)
@@ -287,6 +298,8 @@ static void requests(void **state)
     good(hal_model_request_costs(&hidden, 1, 100, &cost));
     exact(15, cost.saved_us);
     exact(0.15, cost.saved_share);
+    good(hal_model_request_costs(&(hal_model_calls){5, 6, 4, 7}, 1, 100, &cost)); /* hidden before and after */
+    assert_true(cost.calls == 5 && cost.old_us == 0 && cost.saved_us == 0);
     const hal_model_calls many[] = {{UINT64_MAX, 1, 1, 0}, {1, 1, 1, 0}};
     assert_int_equal(hal_model_request_costs(many, 2, 100, &cost), HAL_ERROR_OUT_OF_RANGE);
     assert_int_equal(hal_model_request_costs(&hidden, 1, 0, &cost), HAL_ERROR_INVALID_ARGUMENT);

@@ -187,6 +187,8 @@ static void occupancy_refuses(void **state)
     good(hal_model_occupancy_of(&h100, 32, 16, 0, &o));
     assert_true(o.blocks == 32 && o.limit == HAL_MODEL_LIMIT_BLOCKS && o.occupancy == 0.5);
     assert_string_equal(hal_model_limit_name(o.limit), "blocks");
+    good(hal_model_occupancy_of(&h100, 256, 32, 0, &o)); /* registers for 8 blocks as well: the first counts */
+    assert_true(o.blocks == 8 && o.limit == HAL_MODEL_LIMIT_THREADS);
 }
 
 /* Bank by bank, as hardware would. */
@@ -361,8 +363,22 @@ static void formulas_refuse(void **state)
         assert_int_equal(hal_model_persistent_costs(1, 1, bad[i], 1, 1, &persistent), HAL_ERROR_INVALID_ARGUMENT);
     }
     assert_true(isnan(hal_model_floor_us(NULL, HAL_F32, 1, 1)));
+    assert_true(isnan(hal_model_unit_math_us(NULL, HAL_F32, 1)) && isnan(hal_model_unit_load_us(NULL, 1)));
     assert_true(isnan(hal_model_time_ratio(1, 0, 1, 1)));
-    assert_true(isnan(hal_model_busy_gain(0)));
+    exact(3, hal_model_time_ratio(8, 4, 2, 3));
+    assert_true(isnan(hal_model_mfu_us(1, 0, 0.5)) && isnan(hal_model_mfu_us(1, 1, 0)));
+    exact(2e6, hal_model_mfu_us(1, 1, 0.5));
+    assert_true(isnan(hal_model_busy_gain(0)) && isnan(hal_model_busy_gain(1.5)));
+    exact(1, hal_model_busy_gain(1));
+    hal_model_replay replay;
+    assert_int_equal(hal_model_replay_costs(1, 0, 1, 1, 1, &replay), HAL_ERROR_INVALID_ARGUMENT);
+    for (int i = 0; i < 6; i++) {
+        uint64_t sizes[] = {8, 8, 8, 8, 8, 8};
+        hal_model_gemm_cost cost;
+        sizes[i] = 0;
+        const hal_model_gemm gemm = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], 0, 0, 0, 0};
+        assert_int_equal(hal_model_gemm_costs(&gemm, &cost), HAL_ERROR_INVALID_ARGUMENT);
+    }
     assert_int_equal(hal_model_mma_count(16, 16, 16, 0, 8, 16), 0);
 }
 
