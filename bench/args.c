@@ -14,7 +14,8 @@ enum { IN_SOFTMAX = 1 << BENCH_SOFTMAX, IN_RMSNORM = 1 << BENCH_RMSNORM, IN_ATTE
 enum { IN_MATRIX = IN_SOFTMAX | IN_RMSNORM | IN_ACTIVATION | IN_QUANTIZE }; /* operators on rows of a matrix */
 enum { IN_OPERATORS = IN_GEMM | IN_MATRIX | IN_TRANSPOSE | IN_ATTENTION };
 enum { IN_LAYERS = 1 << BENCH_FFN | 1 << BENCH_LAYER, IN_GRAPHS = IN_LAYERS | 1 << BENCH_FUSION };
-enum { IN_ALL = (1 << BENCH_COMMANDS) - 1, IN_MEASURING = IN_ALL & ~IN_DEVICES };
+enum { IN_TUNE = 1 << BENCH_TUNE, IN_ALL = (1 << BENCH_COMMANDS) - 1 };
+enum { IN_MEASURING = IN_ALL & ~(IN_DEVICES | IN_TUNE), IN_CHOOSING = IN_MEASURING | IN_TUNE };
 
 typedef struct option_help {
     const char *name, *argument, *text;
@@ -48,10 +49,15 @@ static const option_help option_table[] = {
      IN_OPERATORS | IN_GRAPHS, 'd'},
     {"backend", "LIST", "e.g. opencl or vulkan:0,cuda; default: $HAL_BACKEND, else the best device of each", IN_ALL,
      'b'},
-    {"all-devices", NULL, "every device of those backends, not only the best of each", IN_MEASURING, 'a'},
+    {"workload", "FILE", "shapes and how often they come, as JSON; default: a feed-forward layer", IN_TUNE, 'w'},
+    {"output", "FILE", "where tunings are kept; default: $HAL_TUNING, else tuning.json in the cache folder", IN_TUNE,
+     'O'},
+    {"seconds", "S", "of timing for each shape, 0.01 to 3600 (2)", IN_TUNE, 'S'},
+    {"again", NULL, "measure shapes that are known, too", IN_TUNE, 'A'},
+    {"all-devices", NULL, "every device of those backends, not only the best of each", IN_CHOOSING, 'a'},
     {"rounds", "N", "interleaved rounds of a measurement: 3 to 63 (default 21); fewer where one takes long",
      IN_MEASURING, 'r'},
-    {"quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_MEASURING, 'q'},
+    {"quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_CHOOSING, 'q'},
     {"json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL, 'j'},
     {"html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING, 'H'},
     {"trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING, 't'},
@@ -181,6 +187,18 @@ static const struct {
                      "  hal-bench layer\n"
                      "  hal-bench layer --rows 64 --hidden 512 --dtype bf16\n",
                      NULL},
+    [BENCH_TUNE] =
+        {"tune", "choose kernels and tiles by measurement", "hal-bench tune [OPTIONS]",
+         "Times for each shape of a workload the kernels and tiles that fit, in turns with what the rules choose,\n"
+         "after checking that all give the same result, and keeps the best where it is surely faster: hal_gemm\n"
+         "takes it from then on. What the cost model has at thrice the best prediction is left out. The file is\n"
+         "saved after each shape: an interrupted run goes on where it was. A workload is\n"
+         "  {\"shapes\": [{\"m\": 16, \"n\": 3072, \"k\": 1024, \"dtype\": \"bf16\", \"trans_b\": true, \"count\": "
+         "36}]}\n",
+         "  hal-bench tune\n"
+         "  hal-bench tune --backend opencl --workload shapes.json --seconds 5\n"
+         "  hal-bench tune --output tuning.json --again\n",
+         NULL},
     [BENCH_MODEL] = {"model", "what work costs, computed: tiles, pipelines, choices", NULL, NULL, NULL, NULL},
 };
 
@@ -328,6 +346,16 @@ static bool parse_op(bench_options *options, const char *value, char *error, siz
     return false;
 }
 
+static bool parse_seconds(const char *text, double *seconds, char *error, size_t error_size)
+{
+    char *end;
+    *seconds = strtod(text, &end);
+    if (end != text && !*end && *seconds >= 0.01 && *seconds <= 3600)
+        return true;
+    snprintf(error, error_size, "--seconds takes a number from 0.01 to 3600, not \"%s\"", text);
+    return false;
+}
+
 static bool apply(bench_options *options, const option_help *option, const char *value, char *error, size_t error_size)
 {
     const uint64_t most = (uint64_t)1 << 24;
@@ -359,6 +387,17 @@ static bool apply(bench_options *options, const option_help *option, const char 
                 (snprintf(error, error_size, "--hidden takes a multiple of 64, not %s", value), false));
     case 'y':
         return parse_number32("layers", value, 64, &options->layers, error, error_size);
+    case 'w':
+        options->workload = value;
+        return true;
+    case 'O':
+        options->output = value;
+        return true;
+    case 'A':
+        options->again = true;
+        return true;
+    case 'S':
+        return parse_seconds(value, &options->seconds, error, error_size);
     case 'L':
         return parse_number("kv-len", value, 1, most, &options->heads.kv_len, error, error_size);
     case 'P':

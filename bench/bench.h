@@ -22,6 +22,7 @@ typedef enum bench_command {
     BENCH_FUSION,
     BENCH_FFN,
     BENCH_LAYER,
+    BENCH_TUNE,     /* not measured in rows: bench_tune */
     BENCH_MODEL,    /* reads its own options: bench_model */
     BENCH_COMMANDS, /* how many there are */
     BENCH_HELP,
@@ -59,6 +60,9 @@ typedef struct bench_options {
     uint64_t m, n, k, rows, columns;
     uint64_t hidden; /* graphs */
     uint32_t layers;
+    const char *workload, *output; /* tune */
+    double seconds;
+    bool again;
     bench_heads heads;
     const char *perm; /* as it was given */
     bench_permutation permutation;

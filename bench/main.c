@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "model.h"
 #include "report.h"
+#include "tune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,9 @@ int main(int argc, char **argv)
         run.out = stderr;
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
     run.colour = isatty(fileno(run.out)) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
-    int code = options.command == BENCH_DEVICES ? bench_devices(&options, run.out, run.colour) : run_bench(&run);
+    int code = options.command == BENCH_DEVICES ? bench_devices(&options, run.out, run.colour)
+               : options.command == BENCH_TUNE  ? bench_tune(&run)
+                                                : run_bench(&run);
     free(run.devices);
     free(run.rows);
     if (fflush(stdout) != 0 && code == EXIT_GOOD)

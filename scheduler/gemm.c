@@ -27,6 +27,7 @@
 #include "gemm.h"
 
 #include "recording.h"
+#include "tuning.h"
 
 _Static_assert(HAL_KERNEL_F32 == HAL_F32 && HAL_KERNEL_F16 == HAL_F16 && HAL_KERNEL_BF16 == HAL_BF16, "dtype values");
 _Static_assert(GEMM_ACT_RELU == HAL_ACT_RELU && GEMM_ACT_GELU_ERF == HAL_ACT_GELU_ERF &&
@@ -290,6 +291,11 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
     if (status != HAL_OK || empty) {
         return status;
     }
+    gemm_choice tuned;
+    if (problem.mode == HAL_MODE_FAST && without == 0 && !hal_gemm_needs_any(&problem) &&
+        hal_tuning_find(hal_cmdlist_device(list), &problem, &tuned)) {
+        problem.want = &tuned;
+    }
     if (given_span(problem.workspace)) {
         gemm_phases phases;
         if (hal_gemm_phases(hal_device_get_info(hal_cmdlist_device(list)), &problem, without, &phases)) {
@@ -306,6 +312,27 @@ hal_status hal_gemm_split(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t
     *used = 0;
     hal_status status = hal_check(list, HAL_TYPE_CMDLIST, "hal_gemm: list");
     return status == HAL_OK ? hal_cmdlist_noted(list, hal_gemm_record(list, desc, without, most_groups, used)) : status;
+}
+
+hal_status hal_gemm_chosen(hal_cmdlist *list, const hal_gemm_desc *desc, const gemm_choice *choice)
+{
+    gemm_problem problem;
+    gemm_plan plan;
+    gemm_kernel used;
+    hal_kernel *kernel = NULL;
+    bool empty;
+    hal_status status = hal_gemm_resolve(desc, true, &problem, &empty);
+    if (status != HAL_OK || empty) {
+        return status;
+    }
+    problem.want = choice;
+    status = plan_kernel(hal_cmdlist_device(list), &problem, 0, &plan, &kernel, &used);
+    const gemm_choice got = hal_gemm_choice_of(&plan);
+    if (status == HAL_OK && memcmp(&got, choice, sizeof got) != 0) {
+        status = hal_fail(HAL_ERROR_UNSUPPORTED, "hal_gemm: %s %ux%ux%u does not fit the problem or the device",
+                          choice->kernel, choice->tile_m, choice->tile_n, choice->tile_k);
+    }
+    return status == HAL_OK ? hal_gemm_dispatch(list, kernel, &plan, &problem, 0) : status;
 }
 
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
@@ -373,6 +400,10 @@ hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc)
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_gemm_prepare: device");
     if (status != HAL_OK || (status = hal_gemm_resolve(desc, false, &problem, &empty)) != HAL_OK || empty) {
         return status;
+    }
+    gemm_choice tuned;
+    if (problem.mode == HAL_MODE_FAST && !hal_gemm_needs_any(&problem) && hal_tuning_find(device, &problem, &tuned)) {
+        problem.want = &tuned;
     }
     return plan_kernel(device, &problem, 0, &plan, &kernel, &chosen);
 }

@@ -11,6 +11,14 @@ enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS }
 enum { GEMM_B_UP = GEMM_OPERANDS, GEMM_AT_SCALE_A, GEMM_AT_SCALE_B, GEMM_AT_SCALE_D, GEMM_ALL_OPERANDS };
 enum { GEMM_CODES = GEMM_ALL_OPERANDS, GEMM_ROW_SCALES, GEMM_QUEUE, GEMM_QUEUE_OPERANDS }; /* of gemm_queue */
 
+/* One way to compute a product: a kernel, and its tile. What the numbers mean beyond rows and columns of D is the
+ * kernel's: depth of k, or 0. */
+typedef struct gemm_choice {
+    char kernel[24]; /* "gemm_task"; "" ends a list, or is no choice */
+    uint32_t tile_m, tile_n, tile_k;
+} gemm_choice;
+enum { GEMM_MOST_CHOICES = 32 };
+
 /* A checked descriptor. k is 0 where A and B are not to be read. */
 typedef struct gemm_problem {
     uint32_t m, n, k, batch;
@@ -23,6 +31,7 @@ typedef struct gemm_problem {
     hal_mode mode;
     float alpha, beta, swiglu_alpha;
     hal_span workspace;
+    const gemm_choice *want; /* only this is planned, where it fits; NULL: whatever suits best */
     hal_operand operands[GEMM_ALL_OPERANDS];
 } gemm_problem;
 
@@ -32,7 +41,8 @@ typedef struct gemm_plan {
     const char *const *constant_names;
     uint32_t operands; /* spans that it takes */
     hal_grid grid;
-    uint32_t tile_m, tile_n; /* what a group computes */
+    uint32_t tile_m, tile_n; /* what a group computes, ... */
+    uint32_t tile_k;         /* ... so much of k at a time; 0: the kernel has but one depth */
     uint64_t most_groups;    /* of one dispatch, so that it does not run for long */
     uint64_t back_a, back_b; /* bytes that the spans of A and B start before the operand, and ... */
     uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
@@ -55,6 +65,12 @@ typedef enum gemm_kernel {
  */
 hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen);
+
+/* The choices that fit the device and the problem, the one that hal_gemm_plan takes first. Returns how many. */
+uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *problem,
+                          gemm_choice choices[GEMM_MOST_CHOICES]);
+/* What a plan has chosen. */
+gemm_choice hal_gemm_choice_of(const gemm_plan *plan);
 
 /* Whether a problem asks for what only gemm_any has. */
 bool hal_gemm_needs_any(const gemm_problem *problem);
@@ -94,6 +110,9 @@ bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *problem, u
 gemm_phases hal_gemm_phases_of(const gemm_problem *problem, uint32_t parts);
 hal_status hal_gemm_record_phases(hal_cmdlist *list, const gemm_problem *problem, const gemm_phases *phases,
                                   uint32_t without, gemm_kernel *used);
+
+/* hal_gemm in one phase with this choice; HAL_ERROR_UNSUPPORTED where it does not fit. */
+hal_status hal_gemm_chosen(hal_cmdlist *list, const hal_gemm_desc *desc, const gemm_choice *choice);
 
 /* hal_gemm without some kernels; tests run every form of a kernel on every device with it. *used: the one taken. */
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used);

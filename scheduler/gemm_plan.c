@@ -53,11 +53,19 @@ static void spec_start(gemm_plan *plan, const char *name, const uint32_t *consta
     spec_start_with(plan, name, constants, count, GEMM_OPERANDS);
 }
 
-static void cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n)
+static void cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
 {
+    plan->tile_k = tile_k;
     plan->tile_m = tile_m;
     plan->tile_n = tile_n;
     plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, tile_m), p->batch);
+}
+
+/* Whether the problem leaves the choice open, or wants this one. */
+static bool wanted(const gemm_problem *p, const char *kernel, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
+{
+    const gemm_choice *w = p->want;
+    return !w || (strcmp(w->kernel, kernel) == 0 && w->tile_m == tile_m && w->tile_n == tile_n && w->tile_k == tile_k);
 }
 
 /* Beyond the device's limit loops would end early, and sums be wrong. */
@@ -78,7 +86,7 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     const gemm_tile *best = NULL;
     for (size_t i = 0; i < TILE_COUNT; i++) {
         const gemm_tile *tile = &tiles[i];
-        if (!tile_fits(info, tile)) {
+        if (!tile_fits(info, tile) || !wanted(p, "gemm", tile->m, tile->n, tile->k)) {
             continue;
         }
         best = tile;
@@ -106,7 +114,7 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     plan->constant_names = tiled_names;
     plan->spec.group[0] = best->n / best->micro_n;
     plan->spec.group[1] = best->m / best->micro_m;
-    cover(plan, p, best->m, best->n);
+    cover(plan, p, best->m, best->n, best->k);
     plan->iterations =
         (uint64_t)groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
     if (!loops_fit(info, plan)) {
@@ -138,7 +146,7 @@ static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, g
     spec_start_with(plan, "gemm_any", constants, 3, GEMM_ALL_OPERANDS);
     plan->constant_names = names;
     plan->spec.group[0] = plan->spec.group[1] = 8;
-    cover(plan, p, tile.m, tile.n);
+    cover(plan, p, tile.m, tile.n, tile.k);
     plan->iterations = (uint64_t)groups(p->k, tile.k) * TILED_TURNS(tile.k) + 1 + (tile.micro_n + 2) * tile.micro_m + 1;
     if (!loops_fit(info, plan)) {
         return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
@@ -177,44 +185,66 @@ void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *p, g
     spec_start_with(plan, "gemm_combine", constants, 2, GEMM_ALL_OPERANDS);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
-    cover(plan, p, 1, 4 * threads);
+    cover(plan, p, 1, 4 * threads, 0);
 }
 
-/* One core's task in OpenCL C. B's block and the sums wait in local memory, which is to stay in the core's cache: the
- * first shape that the device allows is taken. More rows to a tile mean that B is packed less often. */
-static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+/* One core's task in OpenCL C. B's block and the sums wait in local memory, which is to stay in the core's cache. */
+static bool task_fits(const hal_device_info *info, const gemm_problem *p, uint32_t m, uint32_t n, uint32_t k)
 {
-    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K"};
+    const uint64_t floats = (uint64_t)n * (k + m) + (p->trans_a ? 24 : 6) * k;
+    return floats * sizeof(float) <= info->max_shared_memory;
+}
+
+/* The first block that the device allows is taken. More rows to a tile mean that B is packed less often. */
+static bool task_tile(const hal_device_info *info, const gemm_problem *p, uint32_t tile[3])
+{
     static const struct {
         uint32_t n, k;
     } blocks[] = {{64, 512}, {32, 128}, {16, 64}};
     static const uint32_t rows[] = {258, 132, 66, 24};
-    const hal_dtype dtype = p->operands[GEMM_A].dtype;
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        uint32_t tile_m = 0, tile_n = blocks[i].n, tile_k = blocks[i].k;
-        if (i == 0 && dtype != HAL_F32) {
-            tile_n *= 2; /* A is widened once for all columns of a tile */
-        }
+        /* A is widened once for all columns of a tile. */
+        const uint32_t n = i == 0 && p->operands[GEMM_A].dtype != HAL_F32 ? 2 * blocks[i].n : blocks[i].n;
+        tile[0] = 0;
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
-            uint64_t floats = (uint64_t)tile_n * (tile_k + rows[j]) + (p->trans_a ? 24 : 6) * tile_k;
-            bool smaller_covers = j + 1 < sizeof rows / sizeof rows[0] && rows[j + 1] >= p->m;
-            if (floats * sizeof(float) > info->max_shared_memory || smaller_covers) {
+            const bool smaller_covers = j + 1 < sizeof rows / sizeof rows[0] && rows[j + 1] >= p->m;
+            if (!task_fits(info, p, rows[j], n, blocks[i].k) || smaller_covers) {
                 continue;
             }
-            tile_m = rows[j];
-            if ((uint64_t)groups(p->m, tile_m) * groups(p->n, tile_n) * p->batch >= 4 * (uint64_t)info->compute_units) {
+            tile[0] = rows[j];
+            if ((uint64_t)groups(p->m, rows[j]) * groups(p->n, n) * p->batch >= 4 * (uint64_t)info->compute_units) {
                 break;
             }
         }
-        if (tile_m) {
-            const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, tile_m, tile_n, tile_k};
-            spec_start(plan, "gemm_task", constants, 6);
-            plan->constant_names = names;
-            cover(plan, p, tile_m, tile_n);
+        tile[1] = n;
+        tile[2] = blocks[i].k;
+        if (tile[0]) {
             return true;
         }
     }
     return false;
+}
+
+static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K"};
+    uint32_t tile[3] = {0};
+    if (p->want) { /* any, of the multiples that the kernel can do */
+        const gemm_choice *w = p->want;
+        if (strcmp(w->kernel, "gemm_task") != 0 || !w->tile_m || !w->tile_n || !w->tile_k || w->tile_m % 6 ||
+            w->tile_n % 16 || w->tile_k % 16 || !task_fits(info, p, w->tile_m, w->tile_n, w->tile_k)) {
+            return false;
+        }
+        tile[0] = w->tile_m, tile[1] = w->tile_n, tile[2] = w->tile_k;
+    } else if (!task_tile(info, p, tile)) {
+        return false;
+    }
+    const uint32_t constants[] = {
+        (uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b, tile[0], tile[1], tile[2]};
+    spec_start(plan, "gemm_task", constants, 6);
+    plan->constant_names = names;
+    cover(plan, p, tile[0], tile[1], tile[2]);
+    return true;
 }
 
 /* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
@@ -233,7 +263,8 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         uint32_t threads = 32 * (shapes[i].m / shapes[i].warp_m) * (shapes[i].n / shapes[i].warp_n);
         uint32_t shared = GEMM_MMA_SHARED(shapes[i].m, shapes[i].n, shapes[i].k, shapes[i].stages);
-        if (threads > info->max_group_size || shared > info->max_shared_memory) {
+        if (threads > info->max_group_size || shared > info->max_shared_memory ||
+            !wanted(p, "gemm_mma", shapes[i].m, shapes[i].n, shapes[i].k)) {
             continue;
         }
         const uint32_t constants[] = {(uint32_t)dtype, p->trans_a,       p->trans_b,       shapes[i].m,     shapes[i].n,
@@ -242,7 +273,7 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
         plan->constant_names = names;
         plan->spec.group[0] = threads;
         plan->spec.dynamic_shared = shared;
-        cover(plan, p, shapes[i].m, shapes[i].n);
+        cover(plan, p, shapes[i].m, shapes[i].n, shapes[i].k);
         found = true;
         if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
             break;
@@ -264,7 +295,8 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
     const uint32_t rows = few_rows(p->m);
     uint32_t tile_n = 0, tile_k = 0;
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        if (2 * rows * columns[i] * sizeof(float) > info->max_shared_memory) {
+        if (2 * rows * columns[i] * sizeof(float) > info->max_shared_memory ||
+            !wanted(p, "gemm_task_small", rows, columns[i], columns[i])) {
             continue;
         }
         tile_n = tile_k = columns[i];
@@ -278,7 +310,7 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
     const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
     spec_start(plan, "gemm_task_small", constants, 5);
     plan->constant_names = names;
-    cover(plan, p, rows, tile_n);
+    cover(plan, p, rows, tile_n, tile_k);
     return true;
 }
 
@@ -300,10 +332,10 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
     spec_start(plan, "gemm_small", constants, 5);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
-    cover(plan, p, rows, tile_n);
+    cover(plan, p, rows, tile_n, threads);
     const uint32_t slices = threads / tile_n, items = groups(rows * tile_n, threads);
     plan->iterations = (uint64_t)groups(p->k, slices) + 1 + (uint64_t)items * (slices + 2) + 1;
-    return loops_fit(info, plan);
+    return loops_fit(info, plan) && wanted(p, "gemm_small", rows, tile_n, threads);
 }
 
 /* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
@@ -361,7 +393,7 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
     const hal_dtype dtype = o[GEMM_A].dtype;
     const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
     const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
-    const uint32_t row_groups = texel_row_groups(p, shift[1]);
+    const uint32_t row_groups = p->want ? (p->want->tile_m + 7) / 8 : texel_row_groups(p, shift[1]);
     const uint32_t constants[] = {
         (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
         extras};
@@ -375,10 +407,23 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
         plan->view_a = bytes[0];
         plan->view_b = bytes[1];
     }
-    cover(plan, p, 8 * row_groups, columns);
+    cover(plan, p, 8 * row_groups, columns, 0);
     const uint32_t step = dtype == HAL_F32 ? 16 : 8;
     plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
-    return loops_fit(info, plan);
+    return loops_fit(info, plan) && row_groups >= 1 && row_groups <= 8 &&
+           wanted(p, plan->spec.name, 8 * row_groups, columns, 0);
+}
+
+/* One core's task, or subgroup, a tile. */
+static bool plan_any_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, bool few,
+                          gemm_plan *plan)
+{
+    if (info->max_view_elements) {
+        return plan_texel_task(info, p, without, plan);
+    }
+    return p->want ? plan_task(info, p, plan) || (few && plan_task_small(info, p, plan))
+           : few   ? plan_task_small(info, p, plan)
+                   : plan_task(info, p, plan);
 }
 
 static hal_status choose(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
@@ -392,14 +437,10 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
     if (hal_gemm_needs_any(problem)) {
         return plan_any(info, problem, plan);
     }
-    if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK)) {
-        bool fits = info->max_view_elements ? plan_texel_task(info, problem, without, plan)
-                    : few_for_task          ? plan_task_small(info, problem, plan)
-                                            : plan_task(info, problem, plan);
-        if (fits) {
-            *chosen = GEMM_KERNEL_TASK;
-            return HAL_OK;
-        }
+    if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK) &&
+        plan_any_task(info, problem, without, few_for_task, plan)) {
+        *chosen = GEMM_KERNEL_TASK;
+        return HAL_OK;
     }
     if (few && !(without & GEMM_KERNEL_SMALL) && plan_small(info, problem, plan)) {
         *chosen = GEMM_KERNEL_SMALL;
@@ -410,6 +451,61 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
         return HAL_OK;
     }
     return plan_tiled(info, problem, plan);
+}
+
+gemm_choice hal_gemm_choice_of(const gemm_plan *plan)
+{
+    gemm_choice choice = {.tile_m = plan->tile_m, .tile_n = plan->tile_n, .tile_k = plan->tile_k};
+    memcpy(choice.kernel, plan->spec.name, sizeof choice.kernel);
+    return choice;
+}
+
+static bool same_choice(const gemm_choice *x, const gemm_choice *y)
+{
+    return strcmp(x->kernel, y->kernel) == 0 && x->tile_m == y->tile_m && x->tile_n == y->tile_n &&
+           x->tile_k == y->tile_k;
+}
+
+uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *problem,
+                          gemm_choice choices[GEMM_MOST_CHOICES])
+{
+    static const gemm_choice all[] = {
+        {"gemm_task", 258, 64, 512},    {"gemm_task", 132, 64, 512},      {"gemm_task", 66, 64, 512},
+        {"gemm_task", 24, 64, 512},     {"gemm_task", 258, 128, 512},     {"gemm_task", 132, 128, 512},
+        {"gemm_task", 258, 64, 256},    {"gemm_task", 132, 128, 256},     {"gemm_task", 258, 48, 1024},
+        {"gemm_task", 132, 32, 512},    {"gemm_task_small", 0, 512, 512}, {"gemm_task_small", 0, 128, 128},
+        {"gemm_task_small", 0, 32, 32}, {"gemm_task", 8, 0, 0},           {"gemm_task", 16, 0, 0},
+        {"gemm_task", 32, 0, 0},        {"gemm_task", 48, 0, 0},          {"gemm_small", 0, 32, 256},
+        {"gemm_small", 0, 32, 64},      {"gemm_mma", 128, 256, 32},       {"gemm_mma", 128, 128, 32},
+        {"gemm_mma", 64, 64, 32},       {"gemm", 128, 128, 16},           {"gemm", 64, 64, 16},
+        {"gemm", 32, 32, 16},
+    };
+    gemm_problem p = *problem;
+    gemm_plan plan;
+    gemm_kernel chosen;
+    uint32_t count = 0;
+    p.want = NULL;
+    if (choose(info, &p, 0, &plan, &chosen) == HAL_OK) {
+        choices[count++] = hal_gemm_choice_of(&plan);
+    }
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && count < GEMM_MOST_CHOICES; i++) {
+        gemm_choice want = all[i];
+        want.tile_m = want.tile_m ? want.tile_m : few_rows(p.m); /* kernels for few rows have a size for each */
+        want.tile_n = want.tile_n ? want.tile_n : p.operands[GEMM_A].dtype == HAL_F32 ? 32 : 64;
+        p.want = &want;
+        if (choose(info, &p, 0, &plan, &chosen) != HAL_OK) {
+            continue;
+        }
+        const gemm_choice got = hal_gemm_choice_of(&plan);
+        bool known = !same_choice(&got, &want);
+        for (uint32_t c = 0; c < count; c++) {
+            known = known || same_choice(&choices[c], &got);
+        }
+        if (!known) {
+            choices[count++] = got;
+        }
+    }
+    return count;
 }
 
 /* About an eighth of what the smallest unit of each class does at its best; a CPU that runs a GPU's kernel (one
@@ -442,6 +538,11 @@ hal_status hal_gemm_plan(const hal_device_info *info, const gemm_problem *proble
                          gemm_kernel *chosen)
 {
     hal_status status = choose(info, problem, without, plan, chosen);
+    if (status != HAL_OK && problem->want) { /* it does not fit: the rules choose */
+        gemm_problem open = *problem;
+        open.want = NULL;
+        status = choose(info, &open, without, plan, chosen);
+    }
     if (status == HAL_OK) {
         plan->most_groups = second_of_groups(info, problem, plan, *chosen);
     }
