@@ -145,7 +145,7 @@ static sim_next fault_global(sim_warp *warp, const ptx_insn *insn, int lane, uin
                             " of an allocation of %" PRIu64 ")",
                             access_name(access), size, address, address - range->start, range->end - range->start);
     }
-    return fault_bounds(warp, insn, lane, "global", address, size, access);
+    return fault_bounds(warp, insn, lane, insn->space == PTX_CONST ? "constant" : "global", address, size, access);
 }
 
 static uint8_t *host_pointer(uint64_t address)
@@ -460,12 +460,15 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
 static sim_next reach_private(sim_warp *warp, const ptx_insn *insn, uint32_t mask, ptx_space space,
                               const uint64_t *address, uint32_t size, sim_access access, uint8_t **host)
 {
+    uint32_t last = PTX_LANES;
     SIM_FOR_LANES(lane, mask)
     {
-        host[lane] = sim_reach(warp, insn, lane, space, address[lane], size, access, NULL, NULL);
+        const bool same = space == PTX_PARAM && last < PTX_LANES && address[lane] == address[last];
+        host[lane] = same ? host[last] : sim_reach(warp, insn, lane, space, address[lane], size, access, NULL, NULL);
         if (!host[lane]) {
             return SIM_FAULT;
         }
+        last = lane;
     }
     return SIM_NEXT;
 }

@@ -147,7 +147,11 @@ static sim_next prepare_global(bulk_copy *c, const form *f, uint32_t lane)
     c->global = f->way == TO_SHARED ? 0 : address_of(warp, &f->global, lane);
     if (!f->rank) {
         c->bytes = sim_u32(warp, f->size)[lane];
-        if (c->bytes % BULK_ALIGNMENT || !c->bytes) {
+        if (!c->bytes) {
+            return sim_fault_at(warp, insn, (int)lane, SIM_FAULT_INSTRUCTION,
+                                "the size is 0; a bulk copy takes a positive multiple of %u bytes", BULK_ALIGNMENT);
+        }
+        if (c->bytes % BULK_ALIGNMENT) {
             return misaligned(warp, insn, lane, "the size", c->bytes, BULK_ALIGNMENT);
         }
         return c->global % BULK_ALIGNMENT ? misaligned(warp, insn, lane, "global address", c->global, BULK_ALIGNMENT)

@@ -126,9 +126,10 @@ typedef struct ptx_parser {
     ptx_token token; /* the next one */
     ptx_name **bucket;
     size_t bucket_count, name_count;
-    /* parse.c */
+    /* scope.c */
     ptx_scope scope[PTX_MAX_DEPTH];
     uint32_t depth; /* of the innermost: 0 is the module's */
+    /* parse.c */
     ptx_function *function;
     ptx_insn *insn;
     uint32_t insn_count, insn_room;
@@ -166,10 +167,13 @@ void ptx_take_number(ptx_parser *p, ptx_operand *number);
 uint32_t ptx_narrow_bits(uint64_t bits); /* of a double -> of a float; undoes the widening of 0f constants */
 const char *ptx_token_text(const ptx_token *token, char buffer[80]); /* for errors */
 
-/* parse.c */
+/* scope.c */
 void ptx_open_scope(ptx_parser *p);
 void ptx_close_scope(ptx_parser *p);
 ptx_declaration *ptx_declare(ptx_parser *p, ptx_name *name, ptx_declared kind);
+ptx_declaration *ptx_look_up(ptx_parser *p, ptx_name *name); /* NULL: nothing declares it */
+
+/* parse.c */
 void ptx_parse_body(ptx_parser *p); /* from behind the opening brace through the closing one */
 uint32_t ptx_take_slot(ptx_parser *p, uint32_t lane_bytes);
 

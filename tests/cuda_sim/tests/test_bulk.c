@@ -101,6 +101,7 @@ static void loads_that_are_wrong(void)
     FAULTS("bar.sync 0;\n" EXPECT("528") LOAD "[%buffer], [%rd1], 512, [%barrier];\n" WAIT, SIM_FAULT_DEADLOCK);
     FAULTS("bar.sync 0;\n" EXPECT("512") WAIT, SIM_FAULT_DEADLOCK);
     FAULTS(LOAD "[%buffer+8], [%rd1], 512, [%barrier];\n", SIM_FAULT_MISALIGNED);
+    FAULTS(LOAD "[%buffer], [%rd1], 0, [%barrier];\n", SIM_FAULT_INSTRUCTION);
     FAULTS(LOAD "[%buffer], [%rd1+8], 512, [%barrier];\n", SIM_FAULT_MISALIGNED);
     FAULTS("mov.u32 %r2, 500;\n" LOAD "[%buffer], [%rd1], %r2, [%barrier];\n", SIM_FAULT_MISALIGNED);
     FAULTS(LOAD "[%buffer+528], [%rd1], 512, [%barrier];\n", SIM_FAULT_ADDRESS);
