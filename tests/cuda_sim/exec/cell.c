@@ -39,6 +39,7 @@ void race_leave_list(sim_race *race, uint32_t list, uint32_t users)
     if (!list || (race->chunk[list].users -= users) > 0) {
         return;
     }
+    race_forget(race); /* the list's number may come back */
     uint32_t last = list;
     while (race->chunk[last].next) {
         last = race->chunk[last].next;

@@ -129,13 +129,10 @@ void sim_count_shared(sim_warp *warp, uint32_t mask, const uint64_t *address, ui
 {
     sim_counters *counters = sim_count(warp);
     add_shared(counters, (uint64_t)__builtin_popcount(mask) * size, access);
-    if (is_broadcast(mask, address)) {
-        return;
-    }
     uint32_t words = size <= 4 ? 1 : size / 4, lanes = PTX_LANES / words;
     for (uint32_t first = 0; first < PTX_LANES; first += lanes) {
         uint32_t part = mask & (lanes == PTX_LANES ? ~0u : ((1u << lanes) - 1) << first);
-        if (part && !is_broadcast(part, address) && !are_apart(part, address, words)) {
+        if (part && !are_apart(part, address, words) && !is_broadcast(part, address)) {
             counters->shared_conflicts += count_rounds(part, address, words) - 1;
         }
     }

@@ -6,14 +6,19 @@
 
 enum { SIDE = 8, ROW_BYTES = 16 };
 
-/* Row and column of element e of lane l. */
-static inline uint32_t row_of(uint32_t l, uint32_t e, bool transposed)
+/* A register of all lanes, read as memory, is a matrix row by row: lane l has elements l % 4 * 2 and the next of row
+ * l / 4. */
+typedef struct matrix {
+    uint16_t row[SIDE][SIDE];
+} matrix;
+
+static void transpose(matrix *to, const matrix *from)
 {
-    return transposed ? l % 4 * 2 + e : l / 4;
-}
-static inline uint32_t column_of(uint32_t l, uint32_t e, bool transposed)
-{
-    return row_of(l, e, !transposed);
+    for (uint32_t r = 0; r < SIDE; r++) {
+        for (uint32_t c = 0; c < SIDE; c++) {
+            to->row[c][r] = from->row[r][c];
+        }
+    }
 }
 
 /* insn->count matrices; data: their registers' slots; flag: .trans; extra: 64-bit addresses; value: operand of the
@@ -33,17 +38,17 @@ static sim_next reach(sim_warp *w, const ptx_insn *i, uint32_t mask, sim_access 
 SIM_HANDLER(ldmatrix)
 {
     uint8_t *host[PTX_LANES];
-    sim_next next = reach(w, i, mask, SIM_READ, host);
+    sim_next next = reach(w, i, mask, SIM_WARP_READ, host);
     const uint32_t *slots = i->data;
     for (uint32_t m = 0; next == SIM_NEXT && m < i->count; m++) {
-        uint16_t matrix[SIDE][SIDE];
+        matrix rows, *to = (matrix *)(void *)sim_u32(w, slots[m]);
         for (uint32_t r = 0; r < SIDE; r++) {
-            memcpy(matrix[r], host[m * SIDE + r], ROW_BYTES);
+            memcpy(rows.row[r], host[m * SIDE + r], ROW_BYTES);
         }
-        for (uint32_t l = 0; l < PTX_LANES; l++) {
-            uint32_t low = matrix[row_of(l, 0, i->flag)][column_of(l, 0, i->flag)];
-            uint32_t high = matrix[row_of(l, 1, i->flag)][column_of(l, 1, i->flag)];
-            sim_u32(w, slots[m])[l] = high << 16 | low;
+        if (i->flag) {
+            transpose(to, &rows);
+        } else {
+            *to = rows;
         }
     }
     return next;
@@ -55,14 +60,14 @@ SIM_HANDLER(stmatrix)
     sim_next next = reach(w, i, mask, SIM_WRITE, host);
     const uint32_t *slots = i->data;
     for (uint32_t m = 0; next == SIM_NEXT && m < i->count; m++) {
-        uint16_t matrix[SIDE][SIDE];
-        for (uint32_t l = 0; l < PTX_LANES; l++) {
-            uint32_t bits = sim_u32(w, slots[m])[l];
-            matrix[row_of(l, 0, i->flag)][column_of(l, 0, i->flag)] = (uint16_t)bits;
-            matrix[row_of(l, 1, i->flag)][column_of(l, 1, i->flag)] = (uint16_t)(bits >> 16);
+        matrix rows, *from = (matrix *)(void *)sim_u32(w, slots[m]);
+        if (i->flag) {
+            transpose(&rows, from);
+        } else {
+            rows = *from;
         }
         for (uint32_t r = 0; r < SIDE; r++) {
-            memcpy(host[m * SIDE + r], matrix[r], ROW_BYTES);
+            memcpy(host[m * SIDE + r], rows.row[r], ROW_BYTES);
         }
     }
     return next;
@@ -71,21 +76,11 @@ SIM_HANDLER(stmatrix)
 SIM_HANDLER(movmatrix)
 {
     sim_next next = sim_whole_warp(w, i, mask);
-    if (next != SIM_NEXT) {
-        return next;
+    if (next == SIM_NEXT) {
+        const matrix from = *(const matrix *)(void *)sim_u32(w, i->a);
+        transpose((matrix *)(void *)sim_u32(w, i->d), &from);
     }
-    uint16_t matrix[SIDE][SIDE];
-    const uint32_t *a = sim_u32(w, i->a);
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-        matrix[row_of(l, 0, false)][column_of(l, 0, false)] = (uint16_t)a[l];
-        matrix[row_of(l, 1, false)][column_of(l, 1, false)] = (uint16_t)(a[l] >> 16);
-    }
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-        uint32_t low = matrix[row_of(l, 0, true)][column_of(l, 0, true)];
-        uint32_t high = matrix[row_of(l, 1, true)][column_of(l, 1, true)];
-        sim_u32(w, i->d)[l] = high << 16 | low;
-    }
-    return SIM_NEXT;
+    return next;
 }
 
 static bool bind_rows(ptx_bind *b, bool store)

@@ -58,7 +58,7 @@ static void multiply(float (*c)[SIM_TILE_SIZE], const sim_warp *w, const mma *m)
     load_b(b, w, m);
     uint32_t tile = 8 * m->wide;
     for (uint32_t r = 0; r < m->a_count; r++) {
-        sim_tile_multiply(c[r & 1], a + r * tile, m->wide, b + (r >> 1) * tile, COLUMNS, m->wide);
+        sim_tile_multiply(c[r & 1], a + r * tile, b + (r >> 1) * tile, COLUMNS, m->wide);
     }
 }
 

@@ -212,7 +212,7 @@ static sim_next perform(sim_async *base)
         if (op->accumulate) {
             sim_tile_load(c, warp, slots, how->sum_type);
         }
-        sim_tile_multiply(c, a + (t & 1) * 8 * how->depth, how->depth, b + (t >> 1) * 8, how->columns, how->depth);
+        sim_tile_multiply(c, a + (t & 1) * 8 * how->depth, b + (t >> 1) * 8, how->columns, how->depth);
         sim_tile_store(warp, slots, how->sum_type, c);
     }
     return SIM_NEXT;

@@ -105,22 +105,15 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
                     .waits = warp,
                     .class = classify(access)};
     v.stamp = make_stamp(warp, insn, v.self, v.class, time);
-    v.race->last = (race_last){.stamp = v.stamp};
+    v.race->stamp = v.stamp;
+    race_forget(v.race);
     return v;
 }
 
 static inline uint64_t warp_step(const actor_view *v, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
                                  uint32_t size, race_step step, uint32_t *culprit, uint32_t *at)
 {
-    SIM_FOR_LANES(lane, mask)
-    {
-        uint64_t other = shadow_step(v, owner[lane]->shadow, step, lane, offset[lane], size, at);
-        if (other) {
-            *culprit = lane;
-            return other;
-        }
-    }
-    return 0;
+    return shadow_lanes(v, step, &(shadow_places){mask, size, owner, offset, false}, culprit, at);
 }
 
 /* Lanes that weakly read one place are one access of "several". Returns those that speak for others and for themselves;
@@ -185,7 +178,9 @@ sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_
     actor_view v = view_of_warp(warp, insn, access);
     uint32_t lane = 0, at = 0;
     uint64_t other;
-    if (is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
+    if (access & SIM_WARP_MARK) {
+        other = shadow_lanes(&v, TOUCH, &(shadow_places){mask, size, owner, offset, true}, &lane, &at);
+    } else if (is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
         other = 0;
     } else if (v.class == WEAK_READ) {
         other = read_places(&v, mask, owner, offset, size, &lane, &at);
@@ -246,8 +241,9 @@ static actor_view view_of_agent(const sim_agent *agent, sim_access access)
                     .proxy = agent->async_proxy,
                     .class = classify(access)};
     v.stamp = make_stamp(issuer, agent->insn, v.self, v.class, agent->number);
-    if (race->last.stamp != v.stamp) { /* what an agent knows does not change */
-        race->last = (race_last){.stamp = v.stamp};
+    if (race->stamp != v.stamp) { /* what an agent knows does not change */
+        race->stamp = v.stamp;
+        race_forget(race);
     }
     return v;
 }

@@ -68,11 +68,10 @@ typedef struct race_chunk {
     uint32_t next, users; /* users: cells whose `more` it is; of the first chunk of a list */
 } race_chunk;
 
-/* What the last run of words of this access was like (shadow.c), but for lanes and instructions, and what was made of
- * it. */
+/* What a run of words of this access was like (shadow.c), but for lanes and instructions, and what was made of it. */
 typedef struct race_last {
+    uint64_t use; /* sim_race.use then, else it is of another access */
     enum { NOT_CLEAR, ONLY_CLEAR, IN_STAMPS, IN_LIST } made;
-    uint64_t stamp; /* of the access */
     uint64_t write, since[CELL_STAMPS];
     uint32_t more;
     uint32_t place; /* IN_STAMPS: of since[] */
@@ -80,6 +79,7 @@ typedef struct race_last {
     uint32_t lane;
 } race_last;
 
+enum { RACE_LASTS = 16 };
 typedef struct sim_race {
     uint32_t warps, slots, slot_capacity, base;
     bool failed; /* out of memory */
@@ -91,7 +91,8 @@ typedef struct sim_race {
     uint32_t chunks, chunk_capacity, free_chunk;
     race_cell (*split)[4]; /* the bytes of split words */
     uint32_t splits, split_capacity, *free_splits, free_split_count;
-    race_last last;
+    race_last last[RACE_LASTS]; /* by the last writer */
+    uint64_t use, stamp;        /* stamp: of the access that `last` is of */
 } sim_race;
 
 /* The words' cells, member by member, so that many words are looked at together. */
@@ -139,6 +140,12 @@ static inline access_class stamp_class(uint64_t stamp)
     return (access_class)((stamp >> CLASS_SHIFT) & ((1u << CLASS_BITS) - 1));
 }
 
+/* Nothing is known any more of the runs before. */
+static inline void race_forget(sim_race *race)
+{
+    race->use++;
+}
+
 /* --- shadow.c --- */
 typedef enum race_step { CHECK, WRITE, TOUCH } race_step; /* weak writes: look, then write; others: both at once */
 bool shadow_init(struct sim_shadow *shadow, sim_race *race, uint32_t bytes);
@@ -148,6 +155,15 @@ bool shadow_knows(const actor_view *v, uint64_t stamp, uint32_t lane, bool fence
 /* `size` bytes of one lane. The access that this one races with, or 0; *at: the byte. */
 uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
                      uint32_t size, uint32_t *at);
+/* The same for the lanes of one instruction, aligned to `size`. *culprit: the lane that races. */
+typedef struct shadow_places {
+    uint32_t mask, size;
+    sim_block *const *owner;
+    const uint32_t *offset; /* of a lane's, in its owner's memory */
+    bool together;          /* each place is all lanes' */
+} shadow_places;
+uint64_t shadow_lanes(const actor_view *v, race_step step, const shadow_places *places, uint32_t *culprit,
+                      uint32_t *at);
 /* All lanes, `size` bytes each (4 to 32), in a row from `offset` on, quickly. false: perhaps there is a race; the lanes
  * must be taken one by one. */
 bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size);

@@ -1,371 +1,9 @@
-/* shadow.c - a cell for each word of shared memory, and many of them looked at together.
- *
- * Words that are touched together mostly have the same past but for the lanes, so runs of words are first looked at as
- * one: their stamps must be alike, and known. What one run of an access was like and what became of it is kept, as the
- * next one is mostly the same again. Only where that fails each word is looked at alone. */
-#include "shadow.h"
+/* shadow.c - a cell for each word of shared memory, and many of them looked at together (shadow_run.h); what is not
+ * alike is taken in parts, and at last word by word (cell.c). */
+#include "shadow_run.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* --- runs of words --- */
-
-/* `count` words from `first` on, word i by lane `lane` + (i >> shift); by one lane: shift ONE_LANE. */
-enum { ONE_LANE = 31, RUN = 32, ANY_LANE = SEVERAL_LANES + 1 }; /* what ANY_LANE knows, all lanes do */
-typedef struct words {
-    uint32_t first, count, lane, shift;
-} words;
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
-/* Alike but for lane and instruction, which lie side by side. */
-#define ACTOR_AND_TIME (~(((UINT64_C(1) << (LANE_BITS + INSN_BITS)) - 1) << LANE_SHIFT))
-
-static ALWAYS_INLINE bool are_alike(const uint64_t *stamps, const words *w)
-{
-    uint64_t odd = 0;
-    for (uint32_t i = 0; i < w->count; i++) {
-        odd |= stamps[i] ^ stamps[0];
-    }
-    return (odd & ACTOR_AND_TIME) == 0;
-}
-
-static ALWAYS_INLINE bool have_lanes(const uint64_t *stamps, const words *w)
-{
-    uint32_t odd = 0;
-    for (uint32_t i = 0; i < w->count; i++) {
-        odd |= stamp_lane(stamps[i]) ^ (w->lane + (i >> w->shift));
-    }
-    return odd == 0;
-}
-
-/* How much is known of a run: nothing, that it is clear for the lanes that touch it now, or for any. */
-typedef enum clearness { PERHAPS_NOT, FOR_THESE, FOR_ALL } clearness;
-
-static ALWAYS_INLINE clearness lesser(clearness a, clearness b)
-{
-    return a < b ? a : b;
-}
-
-/* Alike stamps: is each known to its lane? */
-static ALWAYS_INLINE clearness are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
-{
-    uint64_t stamp = without_lane(stamps[0]);
-    if (is_known(v, stamp, ANY_LANE, fenced)) {
-        return FOR_ALL;
-    }
-    bool known =
-        w->lane < SEVERAL_LANES && is_known(v, with_lane(stamp, w->lane), w->lane, fenced) && have_lanes(stamps, w);
-    return known ? FOR_THESE : PERHAPS_NOT;
-}
-
-/* The list that all share. */
-static ALWAYS_INLINE bool have_one_list(const uint32_t *more, const words *w)
-{
-    uint32_t odd = 0;
-    for (uint32_t i = 0; i < w->count; i++) {
-        odd |= more[i] ^ more[0];
-    }
-    return odd == 0;
-}
-
-static ALWAYS_INLINE clearness stamps_are_clear(const actor_view *v, const uint64_t *stamps, const words *w)
-{
-    access_class earlier = stamp_class(stamps[0]);
-    if (!are_alike(stamps, w)) {
-        return PERHAPS_NOT;
-    }
-    bool harmless = !stamps[0] || !conflicts(earlier, v->class);
-    return harmless ? FOR_ALL : are_known(v, stamps, w, v->proxy && earlier >= STRONG_WRITE);
-}
-
-static bool list_is_clear_for(const actor_view *v, uint32_t list, uint32_t lane)
-{
-    for (uint32_t at = list; at; at = v->race->chunk[at].next) {
-        for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
-            if (races_with(v, v->race->chunk[at].since[k], lane)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* The stamps of a list are those of all words. */
-static clearness list_is_clear(const actor_view *v, uint32_t list, const words *w)
-{
-    if (list_is_clear_for(v, list, ANY_LANE)) {
-        return FOR_ALL;
-    }
-    return w->shift == ONE_LANE && list_is_clear_for(v, list, w->lane) ? FOR_THESE : PERHAPS_NOT;
-}
-
-/* Everything in these words is alike, and known or no matter. */
-static clearness run_is_clear(const actor_view *v, const struct sim_shadow *shadow, const words *w)
-{
-    const uint32_t *more = shadow->more + w->first;
-    clearness all = stamps_are_clear(v, shadow->write + w->first, w);
-    for (uint32_t k = 0; k < CELL_STAMPS && all; k++) {
-        all = lesser(all, stamps_are_clear(v, shadow->since[k] + w->first, w));
-    }
-    if (!all || !have_one_list(more, w)) {
-        return PERHAPS_NOT;
-    }
-    return more[0] ? lesser(all, list_is_clear(v, more[0], w)) : all;
-}
-
-static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, const words *w)
-{
-    for (uint32_t i = 0; i < w->count; i++) {
-        stamps[i] = with_lane(v->stamp, w->lane + (i >> w->shift));
-    }
-}
-
-/* --- the run before --- */
-
-/* These words are what race->last says: clear, too. */
-static ALWAYS_INLINE bool like_last(const actor_view *v, const struct sim_shadow *shadow, const words *w)
-{
-    const race_last *last = &v->race->last;
-    const uint64_t *write = shadow->write + w->first;
-    const uint32_t *more = shadow->more + w->first;
-    uint64_t odd = 0;
-    uint32_t odd_lists = 0;
-    for (uint32_t i = 0; i < w->count; i++) {
-        odd |= write[i] ^ last->write;
-        odd_lists |= more[i] ^ last->more;
-    }
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        const uint64_t *since = shadow->since[k] + w->first;
-        for (uint32_t i = 0; i < w->count; i++) {
-            odd |= since[i] ^ last->since[k];
-        }
-    }
-    return last->made != NOT_CLEAR && (odd & ACTOR_AND_TIME) == 0 && odd_lists == 0;
-}
-
-/* Before the run changes: what the next one may be like. */
-static void note_run(const actor_view *v, const struct sim_shadow *shadow, const words *w)
-{
-    race_last *last = &v->race->last;
-    *last = (race_last){.stamp = v->stamp,
-                        .write = shadow->write[w->first],
-                        .more = shadow->more[w->first],
-                        .lane = w->lane,
-                        .made = ONLY_CLEAR};
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        last->since[k] = shadow->since[k][w->first];
-    }
-}
-
-/* --- writes --- */
-
-static ALWAYS_INLINE void put_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    uint32_t *more = shadow->more + w->first;
-    put_stamps(v, shadow->write + w->first, w);
-    for (uint32_t k = 0; k < CELL_STAMPS; k++) {
-        memset(shadow->since[k] + w->first, 0, w->count * sizeof(uint64_t));
-    }
-    if (more[0]) {
-        race_leave_list(v->race, more[0], w->count);
-        memset(more, 0, w->count * sizeof *more);
-    }
-}
-
-static ALWAYS_INLINE bool is_of_now(const actor_view *v, uint64_t stamp)
-{
-    return ((stamp ^ v->stamp) & ACTOR_AND_TIME) == 0;
-}
-
-/* A clear run is written. */
-static bool write_run(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    const uint64_t *write = shadow->write + w->first;
-    bool now = is_of_now(v, write[0]); /* perhaps by another lane of this instruction */
-    if (!have_one_list(shadow->more + w->first, w) || !are_alike(write, w) || stamp_actor(write[0]) == SPLIT_ACTOR ||
-        (now && !have_lanes(write, w))) {
-        return false;
-    }
-    put_write(v, shadow, w);
-    return true;
-}
-
-static ALWAYS_INLINE bool run_write(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    if (!is_of_now(v, v->race->last.write) && like_last(v, shadow, w)) {
-        put_write(v, shadow, w);
-        return true;
-    }
-    return write_run(v, shadow, w);
-}
-
-/* --- other accesses --- */
-
-/* A stamp of the words' list that the new one may replace, else a free place, else NULL; *lane: whom it is then of. */
-static uint64_t *replaceable(const actor_view *v, uint32_t list, uint32_t *lane)
-{
-    uint64_t *place = NULL;
-    for (uint32_t at = list; at; at = v->race->chunk[at].next) {
-        for (uint32_t k = 0; k < CHUNK_STAMPS; k++) {
-            uint64_t *since = &v->race->chunk[at].since[k];
-            if (!*since) {
-                place = place ? place : since;
-            } else if (stands_for(v->class, stamp_class(*since))) {
-                if (is_known(v, *since, *lane, false)) {
-                    return since;
-                }
-                if (stamp_actor(*since) == v->self) {
-                    *lane = stamp_lane(*since) == *lane ? *lane : SEVERAL_LANES;
-                    return since;
-                }
-            }
-        }
-    }
-    return place;
-}
-
-/* A place in the list of one lane's words. */
-static uint64_t *place_in_list(const actor_view *v, struct sim_shadow *shadow, const words *w, uint32_t *lane)
-{
-    uint32_t *more = shadow->more + w->first, list = race_own_list(v->race, more[0], w->count);
-    uint64_t *place = replaceable(v, list, lane);
-    if (!place) {
-        list = race_lengthen_list(v->race, list, w->count);
-        place = list ? v->race->chunk[list].since : NULL;
-    }
-    for (uint32_t i = 0; i < w->count; i++) {
-        more[i] = list;
-    }
-    return place;
-}
-
-/* The words' list becomes the one that the last run's became. */
-static ALWAYS_INLINE void follow_last(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    race_last *last = &v->race->last;
-    uint32_t *more = shadow->more + w->first;
-    v->race->chunk[last->list].users += w->count;
-    for (uint32_t i = 0; i < w->count; i++) {
-        more[i] = last->list;
-    }
-    if (last->more && v->race->chunk[last->more].users == w->count) {
-        last->made = NOT_CLEAR; /* the list goes, and its number may come back */
-    }
-    race_leave_list(v->race, last->more, w->count);
-}
-
-static bool touch_list(const actor_view *v, struct sim_shadow *shadow, const words *w, bool note)
-{
-    uint32_t before = shadow->more[w->first];
-    uint32_t lane = w->lane;
-    uint64_t *place = w->shift == ONE_LANE ? place_in_list(v, shadow, w, &lane) : NULL;
-    v->race->last.made = NOT_CLEAR;
-    if (!place) {
-        return false;
-    }
-    *place = with_lane(v->stamp, lane);
-    if (note && shadow->more[w->first] != before) {
-        v->race->last.list = shadow->more[w->first];
-        v->race->last.made = IN_LIST;
-    }
-    return true;
-}
-
-/* Whether the new stamps may replace these, and whose they are then. */
-static clearness may_replace(const actor_view *v, const uint64_t *since, const words *w, words *then)
-{
-    clearness known = are_known(v, since, w, false);
-    if (known || stamp_actor(since[0]) != v->self) {
-        return known;
-    }
-    words same = {.count = w->count, .lane = stamp_lane(since[0]), .shift = ONE_LANE};
-    if (have_lanes(since, w)) {
-        return FOR_THESE;
-    }
-    if (w->shift == ONE_LANE && have_lanes(since, &same)) {
-        then->lane = SEVERAL_LANES;
-        return FOR_THESE;
-    }
-    return PERHAPS_NOT;
-}
-
-/* A clear run is touched; `all`: it is clear for all lanes. */
-static bool touch_run(const actor_view *v, struct sim_shadow *shadow, const words *w, bool all)
-{
-    v->race->last.made = NOT_CLEAR;
-    if (all) {
-        note_run(v, shadow, w);
-    }
-    words then = *w;
-    uint32_t place = CELL_STAMPS;
-    for (uint32_t k = 0; k < CELL_STAMPS && place == CELL_STAMPS; k++) {
-        place = shadow->since[k][w->first] ? place : k;
-    }
-    for (uint32_t k = 0; k < CELL_STAMPS && place == CELL_STAMPS; k++) {
-        const uint64_t *since = shadow->since[k] + w->first;
-        if (!stands_for(v->class, stamp_class(since[0]))) {
-            continue;
-        }
-        clearness old = may_replace(v, since, w, &then);
-        if (old) {
-            place = k;
-            all = all && old == FOR_ALL;
-        }
-    }
-    if (place == CELL_STAMPS) {
-        return touch_list(v, shadow, w, all);
-    }
-    v->race->last.made = all ? IN_STAMPS : NOT_CLEAR;
-    v->race->last.place = place;
-    put_stamps(v, shadow->since[place] + w->first, &then);
-    return true;
-}
-
-static bool clear_and_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    clearness c = run_is_clear(v, shadow, w);
-    return c != PERHAPS_NOT && touch_run(v, shadow, w, c == FOR_ALL);
-}
-
-static ALWAYS_INLINE bool run_touch(const actor_view *v, struct sim_shadow *shadow, const words *w)
-{
-    const race_last *last = &v->race->last;
-    if (last->made >= IN_STAMPS && like_last(v, shadow, w)) {
-        if (last->made == IN_STAMPS) {
-            put_stamps(v, shadow->since[last->place] + w->first, w);
-            return true;
-        }
-        if (w->shift == ONE_LANE && last->lane == w->lane) {
-            follow_last(v, shadow, w);
-            return true;
-        }
-    }
-    return clear_and_touch(v, shadow, w);
-}
-
-static bool check_run(const actor_view *v, const struct sim_shadow *shadow, const words *w)
-{
-    clearness c = run_is_clear(v, shadow, w);
-    if (c == FOR_ALL) {
-        note_run(v, shadow, w);
-    }
-    return c != PERHAPS_NOT;
-}
-
-static ALWAYS_INLINE bool run_step(const actor_view *v, struct sim_shadow *shadow, const words *w, race_step step)
-{
-    switch (step) {
-    case CHECK:
-        return like_last(v, shadow, w) || check_run(v, shadow, w);
-    case WRITE:
-        return run_write(v, shadow, w);
-    default:
-        return run_touch(v, shadow, w);
-    }
-}
-
-/* --- entry points --- */
 
 static race_cell load_cell(const struct sim_shadow *shadow, uint32_t word)
 {
@@ -391,7 +29,7 @@ static uint64_t word_at(const actor_view *v, struct sim_shadow *shadow, race_ste
 {
     uint32_t word = *at / 4, next = 4 * word + 4;
     race_cell cell = load_cell(shadow, word);
-    v->race->last.made = NOT_CLEAR; /* lists change */
+    race_forget(v->race); /* lists change */
     uint64_t other = race_word_step(v, &cell, lane, step, at, next < end ? next : end);
     store_cell(shadow, word, &cell);
     return other;
@@ -405,23 +43,19 @@ static ALWAYS_INLINE bool short_step(const actor_view *v, struct sim_shadow *sha
     return run_step(v, shadow, &w, step);
 }
 
-/* `count` words from *at on, if need be in parts. */
-static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t *at,
+/* `count` words, 8, 4, 2 or 1, from *at on, which could not be taken as one. */
+static uint64_t parts_at(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t *at,
                          uint32_t count)
 {
-    words w = {.first = *at / 4, .count = count, .lane = lane, .shift = ONE_LANE};
-    if (count > 1 && run_step(v, shadow, &w, step)) {
-        return 0;
-    }
-    uint32_t part = count > 8 ? 8 : count > 4 ? 4 : 1, end = *at + 4 * count;
+    const uint32_t part = count > 4 ? 4 : 1, end = *at + 4 * count;
     for (uint32_t next = *at; next < end; next += 4 * part) {
-        uint32_t rest = (end - next) / 4;
+        uint64_t other = 0;
         *at = next;
-        if (part == 1 && short_step(v, shadow, step, lane, next, 1)) {
-            continue;
+        if (part == 4 && !short_step(v, shadow, step, lane, next, 4)) {
+            other = parts_at(v, shadow, step, lane, at, 4);
+        } else if (part == 1 && !short_step(v, shadow, step, lane, next, 1)) {
+            other = word_at(v, shadow, step, lane, at, next + 4);
         }
-        uint64_t other = part == 1 ? word_at(v, shadow, step, lane, at, end)
-                                   : words_at(v, shadow, step, lane, at, rest < part ? rest : part);
         if (other) {
             return other;
         }
@@ -429,23 +63,137 @@ static uint64_t words_at(const actor_view *v, struct sim_shadow *shadow, race_st
     return 0;
 }
 
+/* The words that are taken together at `offset`: 8, 4, 2 or 1; 0: not a whole word. */
+static ALWAYS_INLINE uint32_t words_together(uint32_t offset, uint32_t end)
+{
+    const uint32_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;
+    return whole >= 8 ? 8 : whole >= 4 ? 4 : whole >= 2 ? 2 : whole;
+}
+
+static ALWAYS_INLINE uint64_t any_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane,
+                                       uint32_t offset, uint32_t size, uint32_t *at)
+{
+    for (uint32_t end = offset + size, next; offset < end; offset = next) {
+        const uint32_t count = words_together(offset, end);
+        const bool done = count == 8   ? short_step(v, shadow, step, lane, offset, 8)
+                          : count == 4 ? short_step(v, shadow, step, lane, offset, 4)
+                          : count == 2 ? short_step(v, shadow, step, lane, offset, 2)
+                                       : count == 1 && short_step(v, shadow, step, lane, offset, 1);
+        uint64_t other = 0;
+        next = count ? offset + 4 * count : (offset & ~3u) + 4;
+        *at = offset;
+        if (!done) {
+            other = count > 1 ? parts_at(v, shadow, step, lane, at, count) : word_at(v, shadow, step, lane, at, end);
+        }
+        if (other) {
+            return other;
+        }
+    }
+    return 0;
+}
+
+/* Of lanes that read together 16 bytes each, those whose pieces lie side by side: of lane l the one `distance` further
+ * on, 8 or 16; 0: not all do. */
+static ALWAYS_INLINE uint32_t distance_of_pairs(const shadow_places *p)
+{
+    if (!p->together || p->size != 16 || p->mask != ~0u) {
+        return 0;
+    }
+    for (uint32_t distance = 8; distance <= 16; distance *= 2) {
+        uint32_t odd = 0;
+        for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+            const uint32_t other = lane ^ distance, apart = p->offset[other] - p->offset[lane];
+            odd |= (uint32_t)(p->owner[other] != p->owner[lane]) | ((apart + 16) & ~32u);
+        }
+        if (!odd) {
+            return distance;
+        }
+    }
+    return 0;
+}
+
+/* Takes the pairs of lanes together that are alike; the lanes that are left. */
+static ALWAYS_INLINE uint32_t step_pairs(const actor_view *v, race_step step, const shadow_places *p, uint32_t distance)
+{
+    uint32_t left = p->mask;
+    for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+        const uint32_t first = p->offset[lane], second = p->offset[lane ^ distance];
+        if (!(lane & distance) &&
+            short_step(v, p->owner[lane]->shadow, step, SEVERAL_LANES, first < second ? first : second, 8)) {
+            left &= ~(1u << lane | 1u << (lane ^ distance));
+        }
+    }
+    return left;
+}
+
+/* Pieces of 16 bytes are taken here, as most are, others one by one. `step` is a constant. */
+static ALWAYS_INLINE uint64_t lanes_step(const actor_view *v, race_step step, const shadow_places *p, uint32_t *culprit,
+                                         uint32_t *at)
+{
+    const uint32_t distance = distance_of_pairs(p), mask = distance ? step_pairs(v, step, p, distance) : p->mask;
+    SIM_FOR_LANES(lane, mask)
+    {
+        struct sim_shadow *shadow = p->owner[lane]->shadow;
+        const uint32_t name = p->together ? SEVERAL_LANES : lane, offset = p->offset[lane];
+        if (p->size == 16 && short_step(v, shadow, step, name, offset, 4)) {
+            continue;
+        }
+        const uint64_t other = shadow_step(v, shadow, step, name, offset, p->size, at);
+        if (other) {
+            *culprit = lane;
+            return other;
+        }
+    }
+    return 0;
+}
+
+static ALWAYS_INLINE uint64_t any_lanes(const actor_view *v, race_step step, const shadow_places *p, uint32_t *culprit,
+                                        uint32_t *at)
+{
+    switch (step) {
+    case CHECK:
+        return lanes_step(v, CHECK, p, culprit, at);
+    case WRITE:
+        return lanes_step(v, WRITE, p, culprit, at);
+    default:
+        return lanes_step(v, TOUCH, p, culprit, at);
+    }
+}
+
+#ifdef __x86_64__
+#define AVX2 __attribute__((target("avx2"))) static
+
+AVX2 uint64_t step_avx2(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
+                        uint32_t size, uint32_t *at)
+{
+    return any_step(v, shadow, step, lane, offset, size, at);
+}
+
+AVX2 uint64_t lanes_avx2(const actor_view *v, race_step step, const shadow_places *p, uint32_t *culprit, uint32_t *at)
+{
+    return any_lanes(v, step, p, culprit, at);
+}
+#endif
+
 uint64_t shadow_step(const actor_view *v, struct sim_shadow *shadow, race_step step, uint32_t lane, uint32_t offset,
                      uint32_t size, uint32_t *at)
 {
-    if (offset % 4 == 0 && ((size == 4 && short_step(v, shadow, step, lane, offset, 1)) ||
-                            (size == 16 && short_step(v, shadow, step, lane, offset, 4)) ||
-                            (size == 32 && short_step(v, shadow, step, lane, offset, 8)))) {
-        return 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        return step_avx2(v, shadow, step, lane, offset, size, at);
     }
-    uint64_t other = 0;
-    for (uint32_t end = offset + size, next; offset < end && !other; offset = next) {
-        uint32_t whole = offset % 4 == 0 ? (end - offset) / 4 : 0;
-        whole = whole < RUN ? whole : RUN;
-        next = whole ? offset + 4 * whole : (offset & ~3u) + 4;
-        *at = offset;
-        other = whole > 1 ? words_at(v, shadow, step, lane, at, whole) : word_at(v, shadow, step, lane, at, end);
+#endif
+    return any_step(v, shadow, step, lane, offset, size, at);
+}
+
+uint64_t shadow_lanes(const actor_view *v, race_step step, const shadow_places *p, uint32_t *culprit, uint32_t *at)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        return lanes_avx2(v, step, p, culprit, at);
     }
-    return other;
+#endif
+    return any_lanes(v, step, p, culprit, at);
 }
 
 bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size)

@@ -201,7 +201,9 @@ typedef enum sim_access {
     SIM_ATOMIC = 3,
     SIM_STRONG_MARK = 4,
     SIM_STRONG_READ = 5,
-    SIM_STRONG_WRITE = 6
+    SIM_STRONG_WRITE = 6,
+    SIM_WARP_MARK = 8,
+    SIM_WARP_READ = 9 /* what a lane's address names is read for all lanes of the warp (ldmatrix) */
 } sim_access;
 /* Host pointer for `size` bytes at `address` of `space` for one lane, after checks of bounds and alignment (`size`), or
  * NULL after sim_fault_at(). Does no accounting. For shared addresses *owner is the block that it lies in and *offset

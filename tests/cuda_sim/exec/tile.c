@@ -29,42 +29,67 @@ void sim_tile_decode(float *to, const void *from, ptx_type type, uint32_t count)
     }
 }
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 typedef float eight __attribute__((vector_size(32)));
 
-/* The sums stay in registers. */
-static inline __attribute__((always_inline)) void multiply(float *c, const float *a, uint32_t a_stride, const float *b,
-                                                           uint32_t b_stride, uint32_t k)
+/* Eight rows, each with a sum of its own: an array of sums would not stay in registers. k is a constant. */
+#define ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+
+static ALWAYS_INLINE void multiply_by(float *c, const float *a, const float *b, uint32_t b_stride, uint32_t k)
 {
-    eight sum[SIM_TILE];
-    memcpy(sum, c, sizeof sum);
+#define LOAD(row)                                                                                                      \
+    eight sum##row;                                                                                                    \
+    memcpy(&sum##row, c + SIM_TILE * (row), sizeof sum##row);
+#define ADD(row)   sum##row += a[(row)*k + i] * right;
+#define STORE(row) memcpy(c + SIM_TILE * (row), &sum##row, sizeof sum##row);
+    ROWS(LOAD)
     for (uint32_t i = 0; i < k; i++) {
         eight right;
         memcpy(&right, b + (size_t)i * b_stride, sizeof right);
-        for (uint32_t row = 0; row < SIM_TILE; row++) {
-            sum[row] += a[row * a_stride + i] * right;
-        }
+        ROWS(ADD)
     }
-    memcpy(c, sum, sizeof sum);
+    ROWS(STORE)
+#undef LOAD
+#undef ADD
+#undef STORE
+}
+
+static ALWAYS_INLINE void multiply(float *c, const float *a, const float *b, uint32_t b_stride, uint32_t k)
+{
+    switch (k) {
+    case 4:
+        multiply_by(c, a, b, b_stride, 4);
+        break;
+    case 8:
+        multiply_by(c, a, b, b_stride, 8);
+        break;
+    case 16:
+        multiply_by(c, a, b, b_stride, 16);
+        break;
+    default:
+        multiply_by(c, a, b, b_stride, 32);
+    }
 }
 
 #ifdef __x86_64__
 /* No fma: the sums are the same bits on every machine. */
-__attribute__((target("avx2"))) static void multiply_avx2(float *c, const float *a, uint32_t a_stride, const float *b,
-                                                          uint32_t b_stride, uint32_t k)
+__attribute__((target("avx2"))) static void multiply_avx2(float *c, const float *a, const float *b, uint32_t b_stride,
+                                                          uint32_t k)
 {
-    multiply(c, a, a_stride, b, b_stride, k);
+    multiply(c, a, b, b_stride, k);
 }
 #endif
 
-void sim_tile_multiply(float *c, const float *a, uint32_t a_stride, const float *b, uint32_t b_stride, uint32_t k)
+void sim_tile_multiply(float *c, const float *a, const float *b, uint32_t b_stride, uint32_t k)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2")) {
-        multiply_avx2(c, a, a_stride, b, b_stride, k);
+        multiply_avx2(c, a, b, b_stride, k);
         return;
     }
 #endif
-    multiply(c, a, a_stride, b, b_stride, k);
+    multiply(c, a, b, b_stride, k);
 }
 
 void sim_tile_load(float *c, const sim_warp *w, const uint32_t *slots, ptx_type type)

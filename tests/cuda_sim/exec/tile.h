@@ -11,10 +11,10 @@ enum { SIM_TILE = 8, SIM_TILE_SIZE = 64 };
  * the lower 13 bits are not looked at (PTX ISA "Alternate Floating-Point Data Formats"). */
 void sim_tile_decode(float *to, const void *from, ptx_type type, uint32_t count);
 
-/* c[8][8] += a[8][k] * b[k][8], the rows of a and b `a_stride` and `b_stride` floats apart. The products are exact (up
+/* c[8][8] += a[8][k] * b[k][8], the rows of b `b_stride` floats apart; k is 4, 8, 16 or 32. The products are exact (up
  * to the range of f32) and are added one by one, k ascending, each sum rounded to f32. What a GPU does here is not
  * documented: its sums may differ in the last bits. */
-void sim_tile_multiply(float *c, const float *a, uint32_t a_stride, const float *b, uint32_t b_stride, uint32_t k);
+void sim_tile_multiply(float *c, const float *a, const float *b, uint32_t b_stride, uint32_t k);
 
 /* An accumulator fragment of 8 rows by 8 columns: lane l holds columns l % 4 * 2 and the next one of row l / 4, in two
  * registers or (F16) in the halves of one. slots: of these registers. */

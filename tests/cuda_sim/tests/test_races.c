@@ -139,6 +139,31 @@ static void later_words(void)
           "this write and the read");
 }
 
+/* ldmatrix reads a lane's line for all lanes. Lines one behind the other, and lines of which pairs lie side by side. */
+static void matrices(void)
+{
+#define LINES "and.b32 y, t, 31; mad.lo.u32 y, y, 16, %base; .reg .b32 v<4>;\n"
+#define SIDE_BY_SIDE                                                                                                   \
+    "and.b32 y, t, 15; mad.lo.u32 y, y, 32, %base; shr.u32 x, t, 4; and.b32 x, x, 1; mad.lo.u32 y, x, 16, y; "         \
+    ".reg .b32 v<4>;\n"
+#define STORE_LINE "st.shared.v4.b32 [y], {t, t, t, t};\n"
+#define LOAD_LINES "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {v0, v1, v2, v3}, [y];\n"
+#define SYNC       "bar.warp.sync -1;\n"
+    PASSES(LINES STORE_LINE SYNC LOAD_LINES SYNC STORE_LINE, 32);
+    RACES(LINES STORE_LINE LOAD_LINES, 32, "this read and the write");
+    RACES(LINES STORE_LINE SYNC LOAD_LINES STORE_LINE, 32, "this write and the read of lanes of warp 0");
+    PASSES(SIDE_BY_SIDE STORE_LINE SYNC LOAD_LINES SYNC STORE_LINE, 32);
+    RACES(SIDE_BY_SIDE STORE_LINE LOAD_LINES, 32, "this read and the write");
+    RACES(SIDE_BY_SIDE STORE_LINE SYNC LOAD_LINES STORE_LINE, 32, "this write and the read of lanes of warp 0");
+    /* Two warps read; one word of a line is written too early, or without both of them. */
+#define BOTH_LOAD SIDE_BY_SIDE "@first st.shared.v4.b32 [y], {t, t, t, t}; bar.sync 0;\n" LOAD_LINES
+    PASSES(BOTH_LOAD "bar.sync 0; @second st.shared.v4.b32 [y], {t, t, t, t};", 64);
+    RACES(BOTH_LOAD "setp.eq.u32 q, t, 32; @q st.shared.b32 [%base+20], z;", 64, "shared+0x14");
+    RACES(SIDE_BY_SIDE "@first st.shared.v4.b32 [y], {t, t, t, t}; bar.sync 0; @zero st.shared.b32 [%base+20], z;\n"
+                       "@!second bra end; " LOAD_LINES "end: ret;",
+          64, "shared+0x14");
+}
+
 /* Many warps read a word; one that the writer doesn't know of is enough. */
 static void readers(void)
 {
@@ -406,6 +431,7 @@ int main(int argc, char **argv)
         {"bytes", bytes},
         {"later_words", later_words},
         {"readers", readers},
+        {"matrices", matrices},
         {"strong", strong},
         {"messages", messages},
         {"mbarriers", mbarriers},
