@@ -356,7 +356,14 @@ static void test_bindings(void **state)
         uint64_t size;
         REFUSED(HAL_ERROR_LIMIT, hal_plan_scratch(plan, UINT64_MAX / 2, &size));
         REFUSED(HAL_ERROR_LIMIT, hal_plan_prepare(plan, (uint64_t)1 << 40));
-        plan_check(&c, plan, ROWS, scratch, HAL_MODE_FAST); /* all is as before */
+        plan_check(&c, plan, ROWS, scratch, HAL_MODE_FAST);      /* all is as before */
+        const uint64_t submits = plan_stats(plan, ROWS).submits; /* an address that no list takes: it is told */
+        plan_expect(&c, 2, HAL_MODE_FAST);
+        plan_poison(&c);
+        OK(hal_cmd_copy(c.f->list, hal_range(scratch, 256 + 4, 8 * H), hal_range(c.buffers[0], 0, 8 * H)));
+        OK(hal_plan_run(plan, stream, 2, HAL_BINDINGS(hal_at(scratch, 256 + 4), y)));
+        plan_compare(&c, 2, "misaligned");
+        assert_true(plan_stats(plan, ROWS).submits > submits + 1);
         plan_check(&c, plan, ROWS, NULL, HAL_MODE_FAST);
         hal_buffer_destroy(scratch);
         hal_plan_destroy(plan);

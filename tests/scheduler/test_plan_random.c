@@ -273,9 +273,8 @@ static void test_random(void **state)
 {
     fixture *f = *state;
     const char *only = getenv("PLAN_SEED");
-    const bool slow =
-        strcmp(hal_device_get_info(f->device)->backend, "opencl") != 0; /* interpreted, or compiled long */
-    const uint64_t first = only ? strtoull(only, NULL, 0) : 1, last = only ? first : slow ? 12 : 60;
+    const bool slow = strcmp(hal_device_get_info(f->device)->backend, "vulkan") == 0; /* lavapipe compiles for long */
+    const uint64_t first = only ? strtoull(only, NULL, 0) : 1, last = only ? first : slow ? 8 : 60;
     for (uint64_t seed = first; seed <= last; seed++) {
         plan_case c;
         print_message("PLAN_SEED=%llu\n", (unsigned long long)seed);
