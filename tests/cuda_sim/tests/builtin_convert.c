@@ -108,11 +108,11 @@ static bool turned_is_right(const builtin_rope *p, const kernel_matrix m[ROPE_SP
     const uint32_t pairs = p->rotary_dim / 2, position = position_of(p, row / p->heads);
     bool right = true;
     for (uint32_t i = 0; right && i < p->head_dim; i++) {
-        const bool second = p->interleaved ? i % 2 : i >= pairs;
-        const uint32_t pair = p->interleaved ? i / 2 : i % pairs;
-        const uint32_t other = p->interleaved ? i ^ 1 : second ? i - pairs : i + pairs;
         double want = kernel_matrix_get(&m[X], row, i);
         if (i < p->rotary_dim) {
+            const bool second = p->interleaved ? i % 2 : i >= pairs;
+            const uint32_t pair = p->interleaved ? i / 2 : second ? i - pairs : i;
+            const uint32_t other = p->interleaved ? i ^ 1 : second ? pair : i + pairs;
             const double turn = kernel_matrix_get(&m[X], row, other) * kernel_matrix_get(&m[SIN], position, pair);
             want = want * kernel_matrix_get(&m[COS], position, pair) + (second ? turn : -turn);
         }
