@@ -35,6 +35,12 @@ float greatest(const float *s, float most)
     return most;
 }
 
+/* exp(x), x <= 0 */
+float exp_below(float x)
+{
+    return STRICT ? hm_exp_below(x) : hm_fast_exp(x);
+}
+
 /* What is subtracted; a row that is hidden whole gives exp(-infinity). */
 float base_of(float most)
 {
@@ -74,7 +80,7 @@ void row_kept(const row_in *in, global uchar *y, ulong y_at, bool there, uint t,
     const float base = base_of(group_max(most, t, THREADS, scratch));
     for (uint k = 0; k < KEEP; k++)
         for (uint i = 0; i < 4; i++) {
-            float e = hm_exp_below(kept[k][i] - base);
+            float e = exp_below(kept[k][i] - base);
             kept[k][i] = LOG ? kept[k][i] : e;
             sum[i] += e;
         }
@@ -106,8 +112,8 @@ float4 sum_of_row(const row_in *in, uint t, float base)
         for (uint c = 4 * t + owned_column(i); c < in->columns; c += ROW_SUMS) {
             float s[4];
             scores(in, c, s);
-            own += (float4)(hm_exp_below(s[0] - base), hm_exp_below(s[1] - base), hm_exp_below(s[2] - base),
-                            hm_exp_below(s[3] - base));
+            own += (float4)(exp_below(s[0] - base), exp_below(s[1] - base), exp_below(s[2] - base),
+                            exp_below(s[3] - base));
         }
         sum = fold(i, own, waiting);
     }
@@ -123,9 +129,8 @@ float4 online(const row_in *in, uint t, float *most)
         scores(in, c, s);
         const float next = greatest(s, *most), base = base_of(next);
         if (next > *most)
-            sum *= hm_exp_below(*most - base);
-        sum += (float4)(hm_exp_below(s[0] - base), hm_exp_below(s[1] - base), hm_exp_below(s[2] - base),
-                        hm_exp_below(s[3] - base));
+            sum *= exp_below(*most - base);
+        sum += (float4)(exp_below(s[0] - base), exp_below(s[1] - base), exp_below(s[2] - base), exp_below(s[3] - base));
         *most = next;
     }
     return sum;
@@ -138,7 +143,7 @@ void row_read_again(const row_in *in, global uchar *y, ulong y_at, bool there, u
     if (ONLINE) {
         sum = online(in, t, &most);
         base = base_of(group_max(most, t, THREADS, scratch));
-        sum *= hm_exp_below(most - base);
+        sum *= exp_below(most - base);
     } else {
         base = base_of(group_max(max_of_row(in, t), t, THREADS, scratch));
         sum = sum_of_row(in, t, base);
@@ -148,7 +153,7 @@ void row_read_again(const row_in *in, global uchar *y, ulong y_at, bool there, u
         float s[4];
         scores(in, c, s);
         for (uint i = 0; i < 4; i++)
-            s[i] = result(s[i], LOG ? 0.0f : hm_exp_below(s[i] - base), base, unit);
+            s[i] = result(s[i], LOG ? 0.0f : exp_below(s[i] - base), base, unit);
         store(y, y_at, c, in->columns, s);
     }
 }

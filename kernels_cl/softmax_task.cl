@@ -30,7 +30,7 @@ float8 scores(const row_in *in, uint c, uint count)
 }
 
 /* exp(x), x <= 0 */
-float8 exp8(float8 x)
+float8 exp_below8(float8 x)
 {
     return STRICT ? hm_exp_below8(x) : hm_fast_exp8(x);
 }
@@ -67,7 +67,7 @@ float greatest(const row_in *in)
 
 void add(const row_in *in, uint c, uint count, float base, local float8 *sums, local float8 *kept)
 {
-    const float8 s = scores(in, c, count), e = exp8(s - base);
+    const float8 s = scores(in, c, count), e = exp_below8(s - base);
     sums[c / 8 % (ROW_SUMS / 8)] += e;
     if (KEEP)
         kept[c / 8] = LOG ? s : e;
@@ -92,12 +92,12 @@ float online(const row_in *in, float *base)
         const float8 s = scores(in, c, min(in->columns - c, 8u)), next = s > most ? s : most;
         const float8 from = next == -INFINITY ? 0.0f : next;
         if (any8(next > most))
-            sum *= exp8(most - from);
-        sum += exp8(s - from);
+            sum *= exp_below8(most - from);
+        sum += exp_below8(s - from);
         most = next;
     }
     *base = base_of(max8(most));
-    return sum8(sum * exp8(most - *base));
+    return sum8(sum * exp_below8(most - *base));
 }
 
 /* Eight results. */
@@ -106,7 +106,7 @@ float8 result(const row_in *in, uint c, uint count, float base, float unit, cons
     const float8 v = KEEP ? kept[c / 8] : scores(in, c, count);
     if (LOG)
         return flush_if8(STRICT, (v - base) - unit);
-    return product8(STRICT, KEEP ? v : exp8(v - base), unit);
+    return product8(STRICT, KEEP ? v : exp_below8(v - base), unit);
 }
 
 void row(const row_in *in, global uchar *y, ulong y_at, local float8 *sums, local float8 *kept)
