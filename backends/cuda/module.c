@@ -261,11 +261,11 @@ static hal_status prepare(hal_native_kernel *kernel, const char *entry, hal_kern
                         "cuda: kernel %s needs %d + %u bytes of shared memory, the device has %u for a group", entry,
                         fixed, kernel->dynamic_shared, device->max_shared);
     if (kernel->dynamic_shared > 0) {
-        result = driver->cuFuncSetAttribute(function, NV_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                            (int)kernel->dynamic_shared);
+        /* Kernels with other constants may share the function: each allows whatever any could need. */
+        const uint32_t most = device->max_shared - (uint32_t)fixed;
+        result = driver->cuFuncSetAttribute(function, NV_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most);
         if (result != NV_SUCCESS)
-            return cuda_fail(driver, result, "cuFuncSetAttribute(%s, %u bytes of dynamic shared memory)", entry,
-                             kernel->dynamic_shared);
+            return cuda_fail(driver, result, "cuFuncSetAttribute(%s, %u bytes of dynamic shared memory)", entry, most);
     }
     /* Drivers load functions when they are first used, which may wait for the device: do it now. */
     if (driver->cuFuncLoad && (result = driver->cuFuncLoad(function)) != NV_SUCCESS)
