@@ -22,16 +22,17 @@ for fault in 'Invalid write' 'data race'; do
     grep -q "$fault" "$work/provoked" || { echo "oclgrind does not report: $fault"; exit 1; }
 done
 
-# It interprets every work-item, so only what is small fits: the examples, each kernel of the suite, the operators' cases.
+# It interprets every work-item, so only what is small fits: the examples, each kernel of the suite, the operators' cases
+# with the kernels for CPU devices and with those for any device, whose groups race if they can.
 # Each program empties the log that it is given.
 rc=0
-watch() { # SECONDS PROGRAM [ARGUMENTS]
-    local program=$HAL_BUILD/bin/$2
-    OCLGRIND_LOG=$work/logs/$2 timeout "$1" "$program" "${@:3}" || rc=1
+watch() { # LOG SECONDS PROGRAM [ARGUMENTS]
+    OCLGRIND_LOG=$work/logs/$1 timeout "$2" "$HAL_BUILD/bin/$3" "${@:4}" || rc=1
 }
-for example in vector_add gemm replay; do watch 120 "$example"; done
-watch 300 conformance module
-watch 300 run_cases tests/data/onnx tests/data/recipes
+for example in vector_add gemm replay; do watch "$example" 120 "$example"; done
+watch conformance 300 conformance module
+watch cases 600 run_cases tests/data/{onnx,recipes,own}
+HAL_LIMITS=$HAL_LIMITS,cpu=0 watch groups 900 run_cases tests/data/{onnx,recipes,own}
 if [ -n "$(find "$work/logs" -type f -size +0)" ]; then
     echo "oclgrind says:"
     head -n 200 "$work"/logs/*
