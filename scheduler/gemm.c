@@ -280,6 +280,14 @@ static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, u
     }
 }
 
+void hal_gemm_ask_tunings(hal_device *device, gemm_problem *problem, uint32_t without, gemm_choice *choice)
+{
+    if (problem->mode == HAL_MODE_FAST && without == 0 && !hal_gemm_needs_any(problem) &&
+        hal_tuning_find(device, problem, choice)) {
+        problem->want = choice;
+    }
+}
+
 hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, uint64_t most_groups,
                            gemm_kernel *used)
 {
@@ -291,17 +299,14 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
     if (status != HAL_OK || empty) {
         return status;
     }
-    gemm_choice tuned;
-    if (problem.mode == HAL_MODE_FAST && without == 0 && !hal_gemm_needs_any(&problem) &&
-        hal_tuning_find(hal_cmdlist_device(list), &problem, &tuned)) {
-        problem.want = &tuned;
-    }
-    if (given_span(problem.workspace)) {
+    if (given_span(problem.workspace)) { /* its size has been told, so no tuning changes the phases */
         gemm_phases phases;
         if (hal_gemm_phases(hal_device_get_info(hal_cmdlist_device(list)), &problem, without, &phases)) {
             return hal_gemm_record_phases(list, &problem, &phases, without, used);
         }
     }
+    gemm_choice tuned;
+    hal_gemm_ask_tunings(hal_cmdlist_device(list), &problem, without, &tuned);
     status = plan_kernel(hal_cmdlist_device(list), &problem, without, &plan, &kernel, used);
     return status == HAL_OK ? hal_gemm_dispatch(list, kernel, &plan, &problem, most_groups) : status;
 }
@@ -327,12 +332,15 @@ hal_status hal_gemm_chosen(hal_cmdlist *list, const hal_gemm_desc *desc, const g
     }
     problem.want = choice;
     status = plan_kernel(hal_cmdlist_device(list), &problem, 0, &plan, &kernel, &used);
-    const gemm_choice got = hal_gemm_choice_of(&plan);
-    if (status == HAL_OK && memcmp(&got, choice, sizeof got) != 0) {
-        status = hal_fail(HAL_ERROR_UNSUPPORTED, "hal_gemm: %s %ux%ux%u does not fit the problem or the device",
-                          choice->kernel, choice->tile_m, choice->tile_n, choice->tile_k);
+    if (status != HAL_OK) {
+        return status;
     }
-    return status == HAL_OK ? hal_gemm_dispatch(list, kernel, &plan, &problem, 0) : status;
+    const gemm_choice got = hal_gemm_choice_of(&plan);
+    if (!hal_gemm_same_choice(&got, choice)) {
+        return hal_fail(HAL_ERROR_UNSUPPORTED, "hal_gemm: %s %ux%ux%u does not fit the problem or the device",
+                        choice->kernel, choice->tile_m, choice->tile_n, choice->tile_k);
+    }
+    return hal_gemm_dispatch(list, kernel, &plan, &problem, 0);
 }
 
 hal_status hal_gemm_without(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_t without, gemm_kernel *used)
@@ -402,8 +410,6 @@ hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc)
         return status;
     }
     gemm_choice tuned;
-    if (problem.mode == HAL_MODE_FAST && !hal_gemm_needs_any(&problem) && hal_tuning_find(device, &problem, &tuned)) {
-        problem.want = &tuned;
-    }
+    hal_gemm_ask_tunings(device, &problem, 0, &tuned);
     return plan_kernel(device, &problem, 0, &plan, &kernel, &chosen);
 }

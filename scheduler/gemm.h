@@ -71,6 +71,7 @@ uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *probl
                           gemm_choice choices[GEMM_MOST_CHOICES]);
 /* What a plan has chosen. */
 gemm_choice hal_gemm_choice_of(const gemm_plan *plan);
+bool hal_gemm_same_choice(const gemm_choice *x, const gemm_choice *y);
 
 /* Whether a problem asks for what only gemm_any has. */
 bool hal_gemm_needs_any(const gemm_problem *problem);
@@ -110,6 +111,9 @@ bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *problem, u
 gemm_phases hal_gemm_phases_of(const gemm_problem *problem, uint32_t parts);
 hal_status hal_gemm_record_phases(hal_cmdlist *list, const gemm_problem *problem, const gemm_phases *phases,
                                   uint32_t without, gemm_kernel *used);
+
+/* Let the problem want what the device's tunings say, in the mode that may look at them; *choice: where it is kept. */
+void hal_gemm_ask_tunings(hal_device *device, gemm_problem *problem, uint32_t without, gemm_choice *choice);
 
 /* hal_gemm in one phase with this choice; HAL_ERROR_UNSUPPORTED where it does not fit. */
 hal_status hal_gemm_chosen(hal_cmdlist *list, const hal_gemm_desc *desc, const gemm_choice *choice);

@@ -393,7 +393,10 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
     const hal_dtype dtype = o[GEMM_A].dtype;
     const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
     const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
-    const uint32_t row_groups = p->want ? (p->want->tile_m + 7) / 8 : texel_row_groups(p, shift[1]);
+    const uint32_t row_groups = p->want ? p->want->tile_m / 8 : texel_row_groups(p, shift[1]);
+    if (row_groups < 1 || row_groups > 8) {
+        return false;
+    }
     const uint32_t constants[] = {
         (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
         extras};
@@ -410,8 +413,7 @@ static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, 
     cover(plan, p, 8 * row_groups, columns, 0);
     const uint32_t step = dtype == HAL_F32 ? 16 : 8;
     plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
-    return loops_fit(info, plan) && row_groups >= 1 && row_groups <= 8 &&
-           wanted(p, plan->spec.name, 8 * row_groups, columns, 0);
+    return loops_fit(info, plan) && wanted(p, plan->spec.name, 8 * row_groups, columns, 0);
 }
 
 /* One core's task, or subgroup, a tile. */
@@ -460,7 +462,7 @@ gemm_choice hal_gemm_choice_of(const gemm_plan *plan)
     return choice;
 }
 
-static bool same_choice(const gemm_choice *x, const gemm_choice *y)
+bool hal_gemm_same_choice(const gemm_choice *x, const gemm_choice *y)
 {
     return strcmp(x->kernel, y->kernel) == 0 && x->tile_m == y->tile_m && x->tile_n == y->tile_n &&
            x->tile_k == y->tile_k;
@@ -497,9 +499,9 @@ uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *probl
             continue;
         }
         const gemm_choice got = hal_gemm_choice_of(&plan);
-        bool known = !same_choice(&got, &want);
+        bool known = !hal_gemm_same_choice(&got, &want);
         for (uint32_t c = 0; c < count; c++) {
-            known = known || same_choice(&choices[c], &got);
+            known = known || hal_gemm_same_choice(&choices[c], &got);
         }
         if (!known) {
             choices[count++] = got;

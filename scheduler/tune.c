@@ -11,7 +11,8 @@ static const char op[] = "hal_tune";
 static const double default_seconds = 2, least_turn = 0.002; /* of timing; of a candidate's turn */
 static const double prune_above = 3; /* times the best prediction: predictions are floors, not times */
 enum { MOST_ROUNDS = 21, LEAST_ROUNDS = 5, MOST_REPEATS = 64 };
-enum { OPERANDS = 3, CHUNK = 1 << 20 };
+static const double hopeless = 4; /* times the incumbent: one round says enough */
+enum { OPERANDS = 3, CHUNK = 1 << 20, MOST_WAIT = 60 /* seconds */ };
 
 typedef struct tuner {
     hal_device *device;
@@ -32,6 +33,16 @@ typedef struct tuner {
 static void describe(const gemm_choice *c, char text[64])
 {
     snprintf(text, 64, "%s %ux%ux%u", c->kernel, c->tile_m, c->tile_n, c->tile_k);
+}
+
+/* HAL_TIMEOUT is for who asks to stop. */
+static hal_status finish(tuner *t)
+{
+    hal_status status = hal_stream_wait(t->stream, HAL_SECONDS(MOST_WAIT));
+    return status == HAL_TIMEOUT
+               ? hal_fail(HAL_ERROR_LIMIT, "%s: a candidate runs for more than %d s; tune a smaller shape", op,
+                          MOST_WAIT)
+               : status;
 }
 
 /* Small whole numbers, whose sums are exact in any order: results can be compared bit for bit. */
@@ -60,16 +71,21 @@ static hal_status open_operands(tuner *t)
 {
     const hal_gemm_desc *g = &t->gemm;
     const uint64_t batch = g->batch ? g->batch : 1;
-    const uint64_t elements[OPERANDS] = {g->m * g->k * batch, g->k * g->n * batch, g->m * g->n * batch};
+    const uint64_t matrices[OPERANDS] = {g->m * g->k, g->k * g->n, g->m * g->n}; /* dimensions are below 2^32 */
     hal_status status = hal_stream_create(t->device, HAL_STREAM(.label = op), &t->stream);
     for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
         const hal_dtype dtype = i == 2 ? g->dtype_d : g->dtype;
-        t->sizes[i] = elements[i] * hal_dtype_size(dtype);
+        if (matrices[i] > INT64_MAX / batch / hal_dtype_size(dtype)) {
+            return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "%s: %llu x %llu x %llu, %llu times, is more than any memory", op,
+                            (unsigned long long)g->m, (unsigned long long)g->n, (unsigned long long)g->k,
+                            (unsigned long long)batch);
+        }
+        t->sizes[i] = matrices[i] * batch * hal_dtype_size(dtype);
         status = hal_buffer_create(t->device, HAL_BUFFER(.size = t->sizes[i], .label = op), &t->buffers[i]);
         status = status == HAL_OK ? fill(t, t->buffers[i], t->sizes[i], dtype, i + 1) : status;
     }
-    t->want = malloc(t->sizes[2] ? t->sizes[2] : 1);
-    t->got = malloc(t->sizes[2] ? t->sizes[2] : 1);
+    t->want = status == HAL_OK ? malloc(t->sizes[2]) : NULL;
+    t->got = status == HAL_OK ? malloc(t->sizes[2]) : NULL;
     if (status == HAL_OK && (!t->want || !t->got)) {
         status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "%s: out of host memory", op);
     }
@@ -121,6 +137,13 @@ static hal_status open_problem(tuner *t, const hal_gemm_desc *given)
     return status;
 }
 
+/* How many times slower a kernel is than the model's machine: a CPU device that runs kernels made for GPUs. */
+static double slowness(hal_device_type type, const gemm_choice *c)
+{
+    const gemm_kernel kernel = strncmp(c->kernel, "gemm_task", 9) == 0 ? GEMM_KERNEL_TASK : 0;
+    return type == HAL_DEVICE_CPU ? hal_gemm_slowest(type, GEMM_KERNEL_TASK) / hal_gemm_slowest(type, kernel) : 1;
+}
+
 /* A floor: the FLOPs with the last wave of tiles as it is, or the bytes that such tiles read. */
 static double predict(const tuner *t, const hal_model_machine *machine, const gemm_choice *c)
 {
@@ -141,7 +164,8 @@ static double predict(const tuner *t, const hal_model_machine *machine, const ge
     const double tiles = (double)cost.tiles * (double)g->batch, units = t->device->info.compute_units;
     const double waves = ceil(tiles / units) * units / tiles;
     const double padded = (double)cost.tiles * c->tile_m * c->tile_n / ((double)g->m * (double)g->n);
-    return hal_model_floor_us(machine, g->dtype, (double)cost.flops * (double)g->batch * waves * padded,
+    return slowness(t->device->info.type, c) *
+           hal_model_floor_us(machine, g->dtype, (double)cost.flops * (double)g->batch * waves * padded,
                               (double)cost.traffic * (double)g->batch);
 }
 
@@ -188,7 +212,10 @@ static hal_status check(tuner *t)
             return ran;
         }
         status = hal_cmd_download(now, i ? t->got : t->want, hal_whole(t->buffers[2]));
-        status = status == HAL_OK ? hal_stream_wait(t->stream, HAL_SECONDS(60)) : status;
+        status = status == HAL_OK ? finish(t) : status;
+        if (status != HAL_OK) {
+            break;
+        }
         t->out[i] = ran != HAL_OK || (i && memcmp(t->got, t->want, t->sizes[2]) != 0);
         t->result.wrong += t->out[i];
     }
@@ -203,7 +230,7 @@ static hal_status time_choice(tuner *t, uint32_t index, uint32_t repeats, double
     for (uint32_t i = 0; status == HAL_OK && i < repeats; i++) {
         status = t->run(t->run_user, now, &t->gemm, &t->choices[index]);
     }
-    status = status == HAL_OK ? hal_stream_wait(t->stream, HAL_SECONDS(60)) : status;
+    status = status == HAL_OK ? finish(t) : status;
     *us = (double)(hal_now() - start) / 1e3 / repeats;
     return status;
 }
@@ -231,7 +258,7 @@ typedef struct duel {
 /* In turns, the order reversed in every other round; given up once the challenger is surely slower. */
 static hal_status fight(tuner *t, uint32_t incumbent, uint32_t challenger, double seconds, duel *d)
 {
-    double times[2][MOST_ROUNDS], ratios[MOST_ROUNDS], warm;
+    double times[2][MOST_ROUNDS], ratios[MOST_ROUNDS], warm = 1;
     const uint32_t sides[2] = {incumbent, challenger};
     hal_status status = time_choice(t, challenger, 1, &warm);
     const uint32_t repeats = (uint32_t)fmin(fmax(ceil(least_turn * 1e6 / warm), 1), MOST_REPEATS);
@@ -239,15 +266,19 @@ static hal_status fight(tuner *t, uint32_t incumbent, uint32_t challenger, doubl
     memset(d, 0, sizeof *d);
     while (status == HAL_OK && d->rounds < MOST_ROUNDS && (d->rounds < LEAST_ROUNDS || hal_now() < deadline)) {
         const uint32_t round = d->rounds;
+        status = told(t, HAL_TUNE_TIME, challenger);
         for (uint32_t turn = 0; status == HAL_OK && turn < 2; turn++) {
             const uint32_t side = (turn + round) % 2;
             status = time_choice(t, sides[side], repeats, &times[side][round]);
+        }
+        if (status != HAL_OK) {
+            break;
         }
         ratios[round] = times[1][round] / times[0][round];
         d->rounds++;
         d->ratio_low = quantile(ratios, d->rounds, 0.25);
         d->ratio_high = quantile(ratios, d->rounds, 0.75);
-        if (d->rounds >= LEAST_ROUNDS && d->ratio_low > 1.05) {
+        if (d->ratio_low > (d->rounds < LEAST_ROUNDS ? hopeless : 1.05)) {
             break;
         }
     }
@@ -271,8 +302,7 @@ static hal_status choose(tuner *t)
         if (t->out[i]) {
             continue;
         }
-        status = told(t, HAL_TUNE_TIME, i);
-        status = status == HAL_OK ? fight(t, best, i, share, &d) : status;
+        status = fight(t, best, i, share, &d);
         if (status == HAL_OK) {
             t->result.dropped += d.rounds < MOST_ROUNDS && d.ratio_low > 1.05;
             best = d.ratio_high < 1 ? i : best;
@@ -331,8 +361,8 @@ hal_status hal_tune_with(hal_device *device, const hal_tune_desc *given, hal_tun
     status = status == HAL_OK ? check(&t) : status;
     status = status == HAL_OK ? choose(&t) : status;
     status = status == HAL_OK ? note(&t) : status;
-    if (t.stream) {
-        hal_stream_wait(t.stream, HAL_SECONDS(60)); /* a download may still be on its way into `got` */
+    if (t.stream && hal_stream_wait(t.stream, HAL_SECONDS(MOST_WAIT)) != HAL_OK) {
+        t.want = t.got = NULL; /* a download may still be on its way there: rather lose the bytes */
     }
     close_operands(&t);
     return status == HAL_OK ? copy_result(&t.result, result) : status;

@@ -11,10 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FILE = 1 << 24 };
+enum { MOST_FILE = 1 << 24, MEMOS = 256 };
 
 /* How well an entry's device fits this one: the driver, too; the family; not at all. */
 typedef enum fit { FIT_NONE, FIT_FAMILY, FIT_DEVICE } fit;
+
+/* What a shape was answered the last time. Kept by a hash of the shape; a new one takes the place of an old one. */
+typedef struct memo {
+    hal_dtype dtype; /* HAL_DTYPE_DEFAULT: none */
+    bool trans_a, trans_b, found;
+    uint32_t m, n, k, batch;
+    gemm_choice choice;
+} memo;
 
 typedef struct store {
     const hal_device_info *info;
@@ -23,6 +31,7 @@ typedef struct store {
     uint8_t *fits; /* by entry: a fit */
     uint32_t count, capacity;
     atomic_uint usable; /* entries that fit; read without the lock */
+    memo memos[MEMOS];
 } store;
 
 static const char store_key;
@@ -45,8 +54,13 @@ static bool same_key(const hal_tuning *x, const hal_tuning *y)
 static hal_status note_locked(store *s, const hal_tuning *t)
 {
     uint32_t at = 0;
+    memset(s->memos, 0, sizeof s->memos);
     while (at < s->count && !same_key(&s->list[at], t)) {
         at++;
+    }
+    if (at == HAL_MOST_TUNINGS) {
+        return hal_fail(HAL_ERROR_LIMIT, "tunings: a device has at most %d; hal_tuning_clear forgets them",
+                        HAL_MOST_TUNINGS);
     }
     if (at == s->capacity) {
         const uint32_t capacity = s->capacity ? 2 * s->capacity : 64;
@@ -79,25 +93,26 @@ static hal_status note_all(store *s, const hal_tuning *list, uint32_t count)
     return status;
 }
 
-static hal_status note_text(store *s, const char *name, const char *text, size_t size)
+static hal_status note_text(store *s, const char *name, const char *text, size_t size, bool shipped)
 {
     hal_tuning *list;
     uint32_t count;
     hal_status status = hal_tuning_parse(name, text, size, &list, &count);
-    if (status == HAL_OK) {
-        status = note_all(s, list, count);
-        free(list);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i].shipped = shipped;
     }
+    status = status == HAL_OK ? note_all(s, list, count) : status;
+    free(list);
     return status;
 }
 
-/* The user's file; malloc'ed, NULL: there is no place for one. */
+/* The user's file; malloc'ed, NULL: there is none ($HAL_TUNING is empty, or there is no cache). */
 static char *default_path(const hal_device *device)
 {
     const char *named = getenv("HAL_TUNING"), *folder = device->core.cache_dir;
     char *path = NULL;
-    if (named && *named) {
-        return strdup(named);
+    if (named) {
+        return *named ? strdup(named) : NULL;
     }
     return folder && *folder && asprintf(&path, "%s/tuning.json", folder) >= 0 ? path : NULL;
 }
@@ -105,7 +120,7 @@ static char *default_path(const hal_device *device)
 static hal_status load_file(store *s, const char *path)
 {
     struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe is refused, not waited for */
     if (file < 0) {
         return hal_fail(errno == ENOENT ? HAL_ERROR_NOT_FOUND : HAL_ERROR_IO, "tunings: cannot read %s: error %d", path,
                         errno);
@@ -121,7 +136,7 @@ static hal_status load_file(store *s, const char *path)
         status = hal_fail(HAL_ERROR_IO, "tunings: %s could not be read whole", path);
     }
     close(file);
-    status = status == HAL_OK ? note_text(s, path, text, (size_t)size) : status;
+    status = status == HAL_OK ? note_text(s, path, text, (size_t)size, false) : status;
     free(text);
     return status;
 }
@@ -146,7 +161,7 @@ static hal_status create_store(hal_device *device, void **state)
     s->info = &device->info;
     for (uint32_t i = 0; i < hal_tuning_text_count; i++) {
         const char *text = hal_tuning_texts[i];
-        if (note_text(s, "a built-in tuning", text, strlen(text)) != HAL_OK) {
+        if (note_text(s, "a built-in tuning", text, strlen(text), true) != HAL_OK) {
             hal_log(&device->core, HAL_LOG_WARNING, "%s", hal_last_error());
         }
     }
@@ -171,26 +186,22 @@ static hal_status store_of(hal_device *device, store **s)
 /* How far shapes are apart, in factors of 2; INFINITY: too far. */
 static double distance(const hal_tuning *t, const gemm_problem *p)
 {
-    const double ratios[] = {(double)t->m / p->m, (double)t->n / p->n, (double)t->k / p->k,
-                             (double)t->batch / p->batch};
+    const uint64_t tuned[] = {t->m, t->n, t->k, t->batch}, asked[] = {p->m, p->n, p->k, p->batch};
     double sum = 0;
-    for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++) {
-        const double factors = fabs(log2(ratios[i]));
-        sum += factors <= 1 ? factors : INFINITY;
+    for (size_t i = 0; i < sizeof tuned / sizeof tuned[0]; i++) {
+        if (tuned[i] > 2 * asked[i] || asked[i] > 2 * tuned[i]) {
+            return INFINITY;
+        }
+        sum += tuned[i] == asked[i] ? 0 : fabs(log2((double)tuned[i] / (double)asked[i]));
     }
     return sum;
 }
 
-bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *choice)
+static const hal_tuning *nearest_of(const store *s, const gemm_problem *p)
 {
-    store *s;
-    if (store_of(device, &s) != HAL_OK || atomic_load_explicit(&s->usable, memory_order_relaxed) == 0) {
-        return false;
-    }
     const hal_tuning *best = NULL;
     double nearest = INFINITY;
     fit best_fit = FIT_NONE;
-    pthread_rwlock_rdlock(&s->lock);
     for (uint32_t i = 0; i < s->count; i++) {
         const hal_tuning *t = &s->list[i];
         if (s->fits[i] < best_fit || s->fits[i] == FIT_NONE || t->dtype != p->operands[GEMM_A].dtype ||
@@ -204,11 +215,56 @@ bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *cho
             best_fit = (fit)s->fits[i];
         }
     }
-    if (best) {
-        *choice = best->choice;
+    return best;
+}
+
+static memo *memo_of(store *s, const gemm_problem *p)
+{
+    uint64_t hash = 0;
+    const uint32_t parts[] = {p->m, p->n, p->k, p->batch, (uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        hash = (hash ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
     }
+    return &s->memos[hash % MEMOS];
+}
+
+static bool memo_answers(const memo *x, const gemm_problem *p)
+{
+    return x->dtype == p->operands[GEMM_A].dtype && x->m == p->m && x->n == p->n && x->k == p->k &&
+           x->batch == p->batch && x->trans_a == p->trans_a && x->trans_b == p->trans_b;
+}
+
+bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *choice)
+{
+    store *s;
+    if (store_of(device, &s) != HAL_OK || atomic_load_explicit(&s->usable, memory_order_relaxed) == 0) {
+        return false;
+    }
+    memo *x = memo_of(s, p);
+    pthread_rwlock_rdlock(&s->lock);
+    const bool known = memo_answers(x, p);
+    memo answer = *x;
     pthread_rwlock_unlock(&s->lock);
-    return best != NULL;
+    if (!known) {
+        pthread_rwlock_wrlock(&s->lock);
+        const hal_tuning *best = nearest_of(s, p);
+        answer = (memo){.dtype = p->operands[GEMM_A].dtype,
+                        .trans_a = p->trans_a,
+                        .trans_b = p->trans_b,
+                        .found = best != NULL,
+                        .m = p->m,
+                        .n = p->n,
+                        .k = p->k,
+                        .batch = p->batch};
+        answer.choice = best ? best->choice : answer.choice;
+        *x = answer;
+        pthread_rwlock_unlock(&s->lock);
+    }
+    if (answer.found) {
+        *choice = answer.choice;
+    }
+    return answer.found;
 }
 
 bool hal_tuning_exact(hal_device *device, const gemm_problem *p, hal_tuning *tuning)
@@ -250,7 +306,10 @@ static hal_status open_call(hal_device *device, const char *call, const char *pa
     }
     *meant = path ? strdup(path) : default_path(device);
     return *meant ? HAL_OK
-                  : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: no path, no HAL_TUNING and no cache folder", call);
+                  : hal_fail(
+                        HAL_ERROR_INVALID_ARGUMENT,
+                        "%s: no path is given, HAL_TUNING is empty or unset, and there is no cache folder; give a path",
+                        call);
 }
 
 hal_status hal_tuning_load(hal_device *device, const char *path)
@@ -266,7 +325,7 @@ hal_status hal_tuning_load(hal_device *device, const char *path)
 /* Beside the file, then in its place. */
 static hal_status write_aside(store *s, const char *path, char *aside)
 {
-    int file = mkstemp(aside); /* 0600 */
+    int file = mkostemp(aside, O_CLOEXEC); /* 0600 */
     FILE *out = file >= 0 ? fdopen(file, "w") : NULL;
     if (!out) {
         const int why = errno;
@@ -326,6 +385,7 @@ hal_status hal_tuning_clear(hal_device *device)
     if (status == HAL_OK) {
         pthread_rwlock_wrlock(&s->lock);
         s->count = 0;
+        memset(s->memos, 0, sizeof s->memos);
         atomic_store(&s->usable, 0);
         pthread_rwlock_unlock(&s->lock);
     }

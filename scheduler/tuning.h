@@ -17,11 +17,13 @@ typedef struct hal_tuning {
     uint64_t m, n, k, batch;
     gemm_choice choice;
     double us, rule_us; /* 0: not measured */
+    bool shipped;       /* by libhal: not written to a file, which would outlive it */
 } hal_tuning;
+enum { HAL_MOST_TUNINGS = 4096 }; /* of a device, and of a file */
 
 /* The choice for a problem: of the very shape, else of the nearest one that differs by a factor of 2 at most in each
  * dimension; of the device and driver, else its family. false: there is none. Never fails; cheap where a device has no
- * tunings. */
+ * tunings, and of a shape that was asked for before. */
 bool hal_tuning_find(hal_device *device, const gemm_problem *problem, gemm_choice *choice);
 /* What is known of the very shape on this device. */
 bool hal_tuning_exact(hal_device *device, const gemm_problem *problem, hal_tuning *tuning);

@@ -10,9 +10,10 @@
 #include "json_write.h"
 
 #define FORMAT "hal-tuning"
-enum { VERSION = 1, MOST_TUNINGS = 1 << 16 };
+enum { VERSION = 1 };
 
-static const char *const kernels[] = {"gemm", "gemm_small", "gemm_mma", "gemm_task", "gemm_task_small"};
+static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",
+                                      "gemm_task", "gemm_task_address", "gemm_task_small"};
 
 static hal_status wrong(const char *file, uint32_t index, const char *what)
 {
@@ -64,7 +65,7 @@ static bool read_choice(const hal_json *object, gemm_choice *choice)
     }
     const hal_json *side = tile->first;
     for (int i = 0; i < 3; i++, side = side->next) {
-        if (!read_count(side, 0, 1 << 16, &sides[i])) {
+        if (!read_count(side, i < 2, 1 << 16, &sides[i])) { /* a depth of 0: the kernel has but one */
             return false;
         }
     }
@@ -105,7 +106,7 @@ static const char *read_tuning(const hal_json *object, hal_tuning *t)
         !read_count(hal_json_get(object, "n"), 1, most, &t->n) ||
         !read_count(hal_json_get(object, "k"), 1, most, &t->k) ||
         !read_count(hal_json_get(object, "batch"), 1, most, &t->batch)) {
-        return "m, n, k or batch is no number of 1 to 2^31";
+        return "m, n, k or batch is no number of 1 to 2^31 - 1";
     }
     if (!read_choice(object, &t->choice)) {
         return "kernel or tile is none that libhal has";
@@ -119,10 +120,10 @@ static hal_status read_list(const char *name, const hal_json *root, hal_tuning *
     const hal_json *tunings = hal_json_get(root, "tunings");
     if (!format || format->type != HAL_JSON_STRING || strcmp(format->string, FORMAT) != 0 || !version ||
         version->type != HAL_JSON_NUMBER || version->number != VERSION || !tunings || tunings->type != HAL_JSON_ARRAY ||
-        tunings->count > MOST_TUNINGS) {
+        tunings->count > HAL_MOST_TUNINGS) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
                         "%s: not tunings of version %d, or more than %d; run hal-bench tune again, or remove the file",
-                        name, VERSION, MOST_TUNINGS);
+                        name, VERSION, HAL_MOST_TUNINGS);
     }
     hal_tuning *made = calloc(tunings->count ? tunings->count : 1, sizeof *made);
     if (!made) {
@@ -176,9 +177,12 @@ void hal_tuning_write(FILE *out, const hal_tuning *list, uint32_t count)
 {
     fprintf(out, "{\"format\": \"%s\", \"version\": %d, \"source\": \"hal-bench tune, libhal %s\", \"tunings\": [",
             FORMAT, VERSION, hal_version());
+    uint32_t written = 0;
     for (uint32_t i = 0; i < count; i++) {
-        fputs(i ? ",\n" : "\n", out);
-        write_tuning(out, &list[i]);
+        if (!list[i].shipped) {
+            fputs(written++ ? ",\n" : "\n", out);
+            write_tuning(out, &list[i]);
+        }
     }
     fputs("\n]}\n", out);
 }
