@@ -1,5 +1,5 @@
-/* flat_output.glsl - the output y of a flat kernel, at binding Y_BINDING, of dtype DTYPE_Y. It begins Y_BASE (unless the
- * file before it says so, args.base_y) times 32 bytes before its first row, and rows start at multiples of 32 bytes. */
+/* flat_output.glsl - the output y of a flat kernel, at binding Y_BINDING, of dtype DTYPE_Y. It begins Y_BASE (unless
+ * the file before it says so, args.base_y) times 32 bytes before its first row, and rows start at multiples of 32 bytes. */
 #ifndef Y_BASE
 #define Y_BASE args.base_y
 #endif

@@ -1,6 +1,6 @@
 /* flat_row.glsl - for flat kernels whose group, of SUBGROUPS, takes a row: sums and greatest numbers of rows. The file
- * before it declares SUBGROUPS, at least 8, RUNS of each, and vec4 summand(uint column): four numbers to be added, zero beyond the
- * row. */
+ * before it declares SUBGROUPS, at least 8, and RUNS of each; the file around it has vec4 summand(uint column): four
+ * numbers to be added, zero beyond the row. */
 #include "kernel_rows.h"
 
 const uint ADDERS = 8; /* subgroups that add, each a quarter of a lane's partial sums */
@@ -34,9 +34,9 @@ vec4 tree_of_8(vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, vec4 f, vec4 g, vec4 h)
     return sum;
 }
 
-/* A row's sum in the order of kernel_rows.h, once in a kernel. Subgroup s takes partial sums 256 q + 32 s + 4 lane, q < 4,
- * and their neighbours, so what is added first, over q, is all its own. Then it takes lane s of each subgroup: a load at
- * an index that is known is cheap, one that differs between lanes is not. */
+/* A row's sum in the order of kernel_rows.h, once in a kernel. Subgroup s takes partial sums
+ * 256 q + 32 s + 4 lane, q < 4, and their neighbours, so what is added first, over q, is all its own. Then it takes lane
+ * s of each subgroup: a load at an index that is known is cheap, one that differs between lanes is not. */
 float sum_of_row(uint subgroup, uint columns)
 {
     precise vec4 own[4], sum;

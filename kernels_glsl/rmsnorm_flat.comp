@@ -139,7 +139,8 @@ void main()
     if (REST != FLAT_PART)
         return;
     const uint end = min(args.columns, (run0 + RUNS) * FLAT_RUN);
-    for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES) {
+    for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end;
+         column += FLAT_LANES) {
         const uint four = column & ~3u;
         const vec4 rest = values(four);
         store_bits(y_at + column, bits_of_four(vec4(normalised(four, root, rest)[column % 4]), scale).x);

@@ -1,5 +1,5 @@
-/* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row; no mask. Constants: DTYPE_X DTYPE_Y
- * LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST, as in kernel_flat.h. */
+/* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row; no mask. Constants: DTYPE_X
+ * DTYPE_Y LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST, as in kernel_flat.h. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
