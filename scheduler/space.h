@@ -71,9 +71,26 @@ uint64_t hal_space_footprint(const hal_space *space, const hal_space_access *acc
 /* Bytes that a step moves if each tensor is read or written once, as far as it is touched: of a table, the rows that
  * are looked up. */
 uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows);
-/* Bytes that it moves if its result is computed in such tiles, each loading what it touches once and looping over the
- * reductions: GEMM's 2MK ceil(N/n) + 2KN ceil(M/m) + 2MN; attention's K and V once a tile of queries. An operand of two
- * statements (RMSNorm's x) is loaded by each, unless the tile holds all of it that they share. */
+/* How a kernel goes over a space. 0 in a tile: the whole dimension. */
+typedef struct hal_walk {
+    uint64_t tile[HAL_SPACE_DIMS]; /* of a statement that reduces: what is loaded once and used for all of it */
+    uint64_t lane[HAL_SPACE_DIMS]; /* of one that does not: the same, often of a single work-item */
+    uint64_t tile_rows, lane_rows; /* i is taken in as many, those beyond the last one load that again; 0: as it is */
+    uint64_t block;                /* attention: keys come in blocks of as many; 0: one by one */
+    bool apart; /* a statement keeps nothing for the next: what two of them load comes twice, and what is not indexed by
+                   a later reduction (attention's Q, by keys) comes again for each tile of it */
+} hal_walk;
+
+typedef struct hal_traffic {
+    uint64_t read, written;
+} hal_traffic;
+
+/* Bytes that a kernel's work-items load and store. An operand of two statements (RMSNorm's x) is loaded by each, unless
+ * the tile holds all of it that they share. Of causal attention each tile of rows loads the keys that its last row
+ * sees. Exact for the kernels of tests/scheduler/test_model_bytes.c. */
+hal_traffic hal_space_traffic(const hal_program *program, const hal_step *step, uint64_t rows, const hal_walk *walk);
+/* The same in all, with one tile for every statement: GEMM's 2MK ceil(N/n) + 2KN ceil(M/m) + 2MN; attention's K and V
+ * once a tile of queries. */
 uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
                                const uint64_t tile[HAL_SPACE_DIMS]);
 

@@ -1,10 +1,23 @@
 /* space_tile.c - what tiles of a space touch, and what that costs in bytes. */
 #include "space.h"
 
+#include "operand.h"
+#include <string.h>
+
 uint64_t hal_space_tile(const hal_space *space, const uint64_t *tile, uint32_t dim)
 {
     const uint64_t extent = space->dim[dim].extent, points = tile ? tile[dim] : 0;
     return points == 0 || points > extent ? extent : points;
+}
+
+/* space->dims: there is none. */
+static uint32_t dim_named(const hal_space *space, char letter)
+{
+    uint32_t d = 0;
+    while (d < space->dims && space->dim[d].name[0] != letter) {
+        d++;
+    }
+    return d;
 }
 
 /* A dimension of an index: values 0, times, 2 times, ... (points - 1) times. */
@@ -147,7 +160,7 @@ uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint6
  * the access is cut into whole tiles and a rest, and every mixture of the two is counted. A tile loops over what the
  * statement reduces, and an operand that this does not index is loaded once; other dimensions load it again. */
 static uint64_t tiled_elements(const hal_space *space, const hal_statement *statement, const hal_space_access *access,
-                               const uint64_t *tile)
+                               const uint64_t *tile, bool apart)
 {
     uint64_t again = 1;
     uint32_t cut[HAL_SPACE_DIMS], cuts = 0;
@@ -159,7 +172,7 @@ static uint64_t tiled_elements(const hal_space *space, const hal_statement *stat
         }
         if (hal_space_indexed(access, d)) {
             cut[cuts++] = d;
-        } else if (space->dim[d].kind == HAL_DIM_PARALLEL) {
+        } else if (apart ? !hal_space_reduces(statement, d) : space->dim[d].kind == HAL_DIM_PARALLEL) {
             again *= (extent + points - 1) / points;
         }
     }
@@ -188,16 +201,22 @@ static bool reductions_whole(const hal_space *space, const hal_statement *statem
     return true;
 }
 
+static const uint64_t *tile_of(const hal_statement *statement, const hal_walk *walk)
+{
+    return statement->what ? walk->tile : walk->lane;
+}
+
 /* Whether what access `a` of statement `s` loads was loaded before and is still there, or is the step's own result. */
-static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, uint32_t a, const uint64_t *tile)
+static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, uint32_t a, const hal_walk *walk)
 {
     const hal_space_access *access = &space->statement[s].access[a];
     const uint32_t tensor = tensor_of(step, access);
     if (hal_role_written((uint32_t)access->role) && !access->write) {
         return true;
     }
-    for (uint32_t before = 0; before <= s; before++) {
+    for (uint32_t before = walk->apart ? s : 0; before <= s; before++) {
         const hal_statement *statement = &space->statement[before];
+        const uint64_t *tile = tile_of(statement, walk), *here = tile_of(&space->statement[s], walk);
         const uint32_t end = before < s ? statement->accesses : a;
         for (uint32_t b = 0; b < end; b++) {
             const hal_space_access *other = &statement->access[b];
@@ -206,7 +225,7 @@ static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, ui
             }
             if (before == s ? same_index(other, access)
                             : reductions_whole(space, statement, tile) &&
-                                  hal_space_footprint(space, other, tile) == hal_space_footprint(space, access, tile)) {
+                                  hal_space_footprint(space, other, tile) == hal_space_footprint(space, access, here)) {
                 return true;
             }
         }
@@ -214,21 +233,68 @@ static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, ui
     return false;
 }
 
-uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
-                               const uint64_t tile[HAL_SPACE_DIMS])
+static void add_statements(const hal_program *program, const hal_step *step, const hal_space *space,
+                           const hal_walk *walk, hal_traffic *traffic)
 {
-    hal_space space;
-    uint64_t bytes = 0;
-    hal_space_of(program, step, rows, &space);
-    for (uint32_t s = 0; s < space.statements; s++) {
-        const hal_statement *statement = &space.statement[s];
+    const uint32_t i = dim_named(space, 'i');
+    for (uint32_t s = 0; s < space->statements; s++) {
+        const hal_statement *statement = &space->statement[s];
+        const uint64_t together = statement->what ? walk->tile_rows : walk->lane_rows;
+        hal_space loaded = *space;
+        if (together && i < space->dims) {
+            loaded.dim[i].extent = hal_groups(space->dim[i].extent, together) * together;
+        }
         for (uint32_t a = 0; a < statement->accesses; a++) {
-            const uint32_t tensor = tensor_of(step, &statement->access[a]);
-            if (tensor && !at_hand(&space, step, s, a, tile)) {
-                bytes += tiled_elements(&space, statement, &statement->access[a], tile) *
-                         program->tensors[tensor].element_size;
+            const hal_space_access *access = &statement->access[a];
+            const uint32_t tensor = tensor_of(step, access);
+            if (tensor && !at_hand(space, step, s, a, walk)) {
+                *(access->write ? &traffic->written : &traffic->read) +=
+                    program->tensors[tensor].element_size * tiled_elements(access->write ? space : &loaded, statement,
+                                                                           access, tile_of(statement, walk),
+                                                                           walk->apart);
             }
         }
     }
-    return bytes;
+}
+
+/* Each tile of rows as a step of its own, with the keys that its last row sees. */
+static void add_causal(const hal_program *program, const hal_step *step, const hal_space *space, const hal_walk *walk,
+                       hal_traffic *traffic)
+{
+    const uint32_t i = dim_named(space, 'i'), s = dim_named(space, 's');
+    const uint64_t queries = space->dim[i].extent, keys = space->dim[s].extent,
+                   tile = hal_space_tile(space, walk->tile, i);
+    const bool bottom = step->causal == HAL_CAUSAL_BOTTOM_RIGHT;
+    for (uint64_t first = 0; first < queries; first += tile) {
+        const uint64_t end = first + tile < queries ? first + tile : queries, block = walk->block ? walk->block : 1;
+        const uint64_t seen = !bottom ? end : end + keys > queries ? end + keys - queries : 0;
+        const uint64_t loaded = hal_groups(seen, block) * block;
+        hal_space part = *space;
+        part.dim[i].extent = end - first;
+        part.dim[s].extent = loaded < keys ? loaded : keys;
+        add_statements(program, step, &part, walk, traffic);
+    }
+}
+
+hal_traffic hal_space_traffic(const hal_program *program, const hal_step *step, uint64_t rows, const hal_walk *walk)
+{
+    hal_space space;
+    hal_traffic traffic = {0, 0};
+    hal_space_of(program, step, rows, &space);
+    if (step->op == HAL_STEP_ATTENTION && step->causal != HAL_CAUSAL_NONE) {
+        add_causal(program, step, &space, walk, &traffic);
+    } else {
+        add_statements(program, step, &space, walk, &traffic);
+    }
+    return traffic;
+}
+
+uint64_t hal_space_tiled_bytes(const hal_program *program, const hal_step *step, uint64_t rows,
+                               const uint64_t tile[HAL_SPACE_DIMS])
+{
+    hal_walk walk = {.apart = false};
+    memcpy(walk.tile, tile, sizeof walk.tile);
+    memcpy(walk.lane, tile, sizeof walk.lane);
+    const hal_traffic traffic = hal_space_traffic(program, step, rows, &walk);
+    return traffic.read + traffic.written;
 }
