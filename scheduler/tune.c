@@ -71,15 +71,10 @@ static hal_status open_operands(tuner *t)
 {
     const hal_gemm_desc *g = &t->gemm;
     const uint64_t batch = g->batch ? g->batch : 1;
-    const uint64_t matrices[OPERANDS] = {g->m * g->k, g->k * g->n, g->m * g->n}; /* dimensions are below 2^32 */
+    const uint64_t matrices[OPERANDS] = {g->m * g->k, g->k * g->n, g->m * g->n};
     hal_status status = hal_stream_create(t->device, HAL_STREAM(.label = op), &t->stream);
     for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
         const hal_dtype dtype = i == 2 ? g->dtype_d : g->dtype;
-        if (matrices[i] > INT64_MAX / batch / hal_dtype_size(dtype)) {
-            return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "%s: %llu x %llu x %llu, %llu times, is more than any memory", op,
-                            (unsigned long long)g->m, (unsigned long long)g->n, (unsigned long long)g->k,
-                            (unsigned long long)batch);
-        }
         t->sizes[i] = matrices[i] * batch * hal_dtype_size(dtype);
         status = hal_buffer_create(t->device, HAL_BUFFER(.size = t->sizes[i], .label = op), &t->buffers[i]);
         status = status == HAL_OK ? fill(t, t->buffers[i], t->sizes[i], dtype, i + 1) : status;
@@ -129,7 +124,8 @@ static hal_status open_problem(tuner *t, const hal_gemm_desc *given)
                               .dtype_d = p.operands[GEMM_D].dtype,
                               .trans_a = p.trans_a,
                               .trans_b = p.trans_b};
-    status = open_operands(t);
+    status = hal_gemm_resolve(&t->gemm, false, &p, &empty); /* its sizes have no more than 64 bits */
+    status = status == HAL_OK ? open_operands(t) : status;
     if (status == HAL_OK && (status = hal_gemm_resolve(&t->gemm, true, &p, &empty)) == HAL_OK) {
         t->count = hal_gemm_choices(&t->device->info, &p, t->choices);
         t->result.candidates = t->count;
