@@ -24,7 +24,7 @@ expect() {
 case $case in
 help)
     for command in "" devices overhead replay gemm softmax attention rmsnorm activation transpose quantize fusion ffn \
-        layer; do
+        layer tune; do
         # shellcheck disable=SC2086
         expect 0 $command --help
         grep -q '^examples:' "$folder/out" || die "no examples in the help of '$command'"
@@ -106,6 +106,48 @@ graphs)
     done
     expect 0 fusion --quick --dtype bf16 --json "$folder/fusion.json"
     "$check" "$folder/fusion.json" graph || die "the JSON of fusion is not right"
+    ;;
+tune)
+    expect 2 tune --frobnicate
+    expect 2 tune --workload
+    expect 2 tune --workload "$folder/none.json"
+    expect 2 tune --m 3
+    expect 2 gemm --workload x.json
+    need_device
+    export HAL_CACHE_DIR="$folder" HAL_TUNING="$folder/unused.json"
+    shapes='{"shapes": [{"m": 3, "n": 40, "k": 24, "count": 2}, {"m": 20, "n": 48, "k": 32, "dtype": "f16", "trans_b": true}]}'
+    echo "$shapes" >"$folder/shapes.json"
+    tune="tune --quick --workload $folder/shapes.json --output $folder/tuning.json --json $folder/tune.json"
+    expect_shapes() { # how many results have $1
+        [ "$(grep -o "\"known\":[[:space:]]*$1" "$folder/tune.json" | wc -l)" = "$2" ] || { cat "$folder/tune.json"; die "not $2 with known $1"; }
+    }
+    device=$(sed -n 's/.*"backend":"\([a-z]*\)","available":true.*/\1/p' "$folder/devices.json" | head -n 1)
+    [ -n "$device" ] && tune="$tune --backend $device"
+    # shellcheck disable=SC2086
+    {
+        expect 0 $tune
+        expect_shapes false 2
+        grep -q 'all calls of the workload' "$folder/out" || die "no sum of the workload"
+        [ "$(stat -c %a "$folder/tuning.json")" = 600 ] || die "others can read or write the file"
+        [ ! -e "$folder/unused.json" ] || die "not only the file that was asked for is written"
+        expect 0 $tune
+        expect_shapes true 2
+        grep -q -- '--again measures it' "$folder/out" || die "nothing about what is known"
+        expect 0 $tune --again
+        expect_shapes false 2
+    }
+    for text in '' '[' '[]' '{"shapes": []}' '{"shapes": [3]}' '{"shapes": [{"m": 0, "n": 1, "k": 1}]}' \
+        '{"shapes": [{"m": 1, "n": 1, "k": 1e9}]}' '{"shapes": [{"m": 1, "n": 1.5, "k": 1}]}' \
+        '{"shapes": [{"m": 1, "n": 1, "k": 1, "dtype": "f8"}]}' '{"shapes": [{"m": 1, "n": 1, "k": 1, "op": "softmax"}]}'; do
+        echo "$text" >"$folder/hostile.json"
+        expect 2 tune --quick --workload "$folder/hostile.json" --output "$folder/hostile.out"
+        grep -q -- '--workload: .*hostile.json' "$folder/err" || die "the message does not name the file"
+    done
+    [ ! -e "$folder/hostile.out" ] || die "a hostile workload is tuned"
+    echo '{"format": "hal-tuning"}' >"$folder/bad.json"
+    expect 1 tune --quick --workload "$folder/shapes.json" --output "$folder/bad.json"
+    grep -q 'bad.json: not tunings' "$folder/err" || die "a file that is no tunings is not refused"
+    grep -q '"hal-tuning"}' "$folder/bad.json" || die "a file that is no tunings is written over"
     ;;
 ctrl_c)
     need_device
