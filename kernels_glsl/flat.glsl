@@ -1,5 +1,5 @@
 /* flat.glsl - for drivers that run a subgroup of 8 invocations as one vector, Mesa's lavapipe above all. They take a
- * load or store through an address, and any store in a loop or branch, lane by lane: some 20 instructions for 8 bytes. Two
+ * load or store through an address, and any store in a loop or branch, lane by lane: 20 instructions for 8 bytes. Two
  * accesses are cheap: fetching texels, anywhere; and a store outside of all control flow at an index that is made of
  * constants and push constants only, which is one scalar store by the first lane.
  *

@@ -35,7 +35,7 @@ vec4 tree_of_8(vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, vec4 f, vec4 g, vec4 h)
 }
 
 /* A row's sum in the order of kernel_rows.h, once in a kernel. Subgroup s takes partial sums
- * 256 q + 32 s + 4 lane, q < 4, and their neighbours, so what is added first, over q, is all its own. Then it takes lane
+ * 256 q + 32 s + 4 lane, q < 4, and their neighbours, so what is added first, over q, is its own. Then it takes lane
  * s of each subgroup: a load at an index that is known is cheap, one that differs between lanes is not. */
 float sum_of_row(uint subgroup, uint columns)
 {
