@@ -21,7 +21,7 @@ static void upload(plan_case *c, hal_buffer *buffer, const void *bytes, uint64_t
 static void fill_numbers(plan_case *c, hal_buffer *buffer, hal_dtype dtype, uint64_t count)
 {
     float *values = malloc((count + 1) * sizeof *values);
-    uint8_t *bytes = malloc((count + 1) * sizeof *values);
+    uint8_t *bytes = malloc(4 * (count + 1));
     assert_non_null(values);
     assert_non_null(bytes);
     for (uint64_t i = 0; i < count; i++) {
