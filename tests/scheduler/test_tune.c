@@ -110,6 +110,15 @@ static void test_choices(void **state)
     fixture_close(&f);
 }
 
+static void note(fixture *f, uint64_t m, uint64_t n, uint64_t k, gemm_choice choice)
+{
+    const hal_device_info *info = hal_device_get_info(f->device);
+    hal_tuning t = {.dtype = HAL_F32, .m = m, .n = n, .k = k, .batch = 1, .choice = choice};
+    snprintf(t.device, sizeof t.device, "%s", info->name);
+    snprintf(t.driver, sizeof t.driver, "%s", info->driver);
+    OK(hal_tuning_note(f->device, &t));
+}
+
 /* What no kernel has, or what does not fit, is refused by itself; as a tuning it is passed over. */
 static void test_not_fitting(void **state)
 {
@@ -123,18 +132,43 @@ static void test_not_fitting(void **state)
     product p;
     open_untuned(&f, NULL);
     create_product(&p, &f, (hal_gemm_desc){.m = 20, .n = 40, .k = 30, .dtype = HAL_F32});
-    const hal_device_info *info = hal_device_get_info(f.device);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         REFUSED(HAL_ERROR_UNSUPPORTED, hal_gemm_chosen(f.list, &p.gemm, &bad[i]));
         assert_non_null(strstr(hal_last_error(), bad[i].kernel));
-        hal_tuning t = {.dtype = HAL_F32, .m = p.gemm.m, .n = p.gemm.n, .k = p.gemm.k, .batch = 1, .choice = bad[i]};
-        snprintf(t.device, sizeof t.device, "%s", info->name);
-        snprintf(t.driver, sizeof t.driver, "%s", info->driver);
-        OK(hal_tuning_note(f.device, &t));
+        note(&f, p.gemm.m, p.gemm.n, p.gemm.k, bad[i]);
         OK(hal_gemm(f.list, &p.gemm));
     }
     OK(hal_stream_wait(f.stream, TEST_TIMEOUT));
     free_product(&p);
+    fixture_close(&f);
+}
+
+/* A workspace of the size that was told is enough, whatever tile a tuning takes: a larger one leaves units idle. */
+static void test_workspace(void **state)
+{
+    (void)state;
+    fixture f;
+    open_untuned(&f, NULL);
+    for (uint64_t n = 32; n <= 64; n *= 2) {
+        product p;
+        gemm_choice choices[GEMM_MOST_CHOICES];
+        hal_buffer *workspace;
+        uint64_t size;
+        create_product(&p, &f, (hal_gemm_desc){.m = 16, .n = n, .k = 1024, .dtype = HAL_F32});
+        OK(hal_gemm_workspace(f.device, &p.gemm, &size));
+        OK(hal_buffer_create(f.device, HAL_BUFFER(.size = size ? size : 4), &workspace));
+        const uint32_t count = choices_of(&p, &f, choices);
+        p.gemm.workspace = hal_whole(workspace);
+        for (uint32_t i = 0; i < count; i++) {
+            if (i == 0 || strncmp(choices[i].kernel, "gemm_task", 9) == 0) {
+                note(&f, 16, n, 1024, choices[i]);
+                OK(hal_gemm(f.list, &p.gemm));
+            }
+        }
+        OK(hal_stream_wait(f.stream, TEST_TIMEOUT));
+        hal_buffer_destroy(workspace);
+        free_product(&p);
+    }
     fixture_close(&f);
 }
 
@@ -156,8 +190,9 @@ static hal_status run_act(void *user, hal_cmdlist *list, const hal_gemm_desc *ge
     act *a = user;
     a->runs++;
     if (is(choice, &a->failing)) {
-        a->failing_runs++;
-        return HAL_ERROR_LIMIT;
+        a->failing_runs++; /* although its result is right */
+        hal_status done = hal_gemm_chosen(list, gemm, &a->rule);
+        return done == HAL_OK ? HAL_ERROR_LIMIT : done;
     }
     const uint32_t repeats = is(choice, &a->fast) ? 1 : a->repeats;
     hal_status status = HAL_OK;
@@ -270,14 +305,10 @@ static void test_taken(void **state)
     product p;
     open_untuned(&f, NULL);
     create_product(&p, &f, (hal_gemm_desc){.m = 5, .n = 64, .k = 48, .dtype = HAL_F32});
-    const hal_device_info *info = hal_device_get_info(f.device);
     const gemm_kernel rule = used_by(&p, &f, HAL_MODE_FAST, 0);
     const gemm_kernel invariant = used_by(&p, &f, HAL_MODE_BATCH_INVARIANT, 0);
     assert_int_not_equal(rule, 0);
-    hal_tuning t = {.dtype = HAL_F32, .m = 6, .n = 64, .k = 50, .batch = 1, .choice = {"gemm", 32, 32, 16}};
-    snprintf(t.device, sizeof t.device, "%s", info->name);
-    snprintf(t.driver, sizeof t.driver, "%s", info->driver);
-    OK(hal_tuning_note(f.device, &t));
+    note(&f, 6, 64, 50, (gemm_choice){"gemm", 32, 32, 16});
     assert_int_equal(used_by(&p, &f, HAL_MODE_FAST, 0), 0);
     assert_int_equal(used_by(&p, &f, HAL_MODE_BATCH_INVARIANT, 0), invariant);
     assert_int_equal(used_by(&p, &f, HAL_MODE_FAST, GEMM_KERNEL_VIEWS), rule);
@@ -476,10 +507,16 @@ static void test_out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),    cmocka_unit_test(test_not_fitting),
-                                       cmocka_unit_test(test_taken),      cmocka_unit_test(test_fast_wins),
-                                       cmocka_unit_test(test_slow_loses), cmocka_unit_test(test_wrong_and_failing),
-                                       cmocka_unit_test(test_stop),       cmocka_unit_test(test_real),
-                                       cmocka_unit_test(test_misuse),     cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
+                                       cmocka_unit_test(test_not_fitting),
+                                       cmocka_unit_test(test_workspace),
+                                       cmocka_unit_test(test_taken),
+                                       cmocka_unit_test(test_fast_wins),
+                                       cmocka_unit_test(test_slow_loses),
+                                       cmocka_unit_test(test_wrong_and_failing),
+                                       cmocka_unit_test(test_stop),
+                                       cmocka_unit_test(test_real),
+                                       cmocka_unit_test(test_misuse),
+                                       cmocka_unit_test(test_out_of_memory)};
     return ROWS_MAIN("tune", tests);
 }

@@ -117,6 +117,7 @@ static void hostile(void **state)
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"attention\"}]}", op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f64\", \"trans\": \"nn\"}]}", op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f32\", \"trans\": \"nx\"}]}", op},
+        {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f32\", \"trans\": \"ntx\"}]}", op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f32\", \"trans\": \"n\"}]}", op},
         {HEAD "{" NAMES "\"m\": 0, \"n\": 2, \"k\": 3, \"batch\": 1," CHOICE "}]}", sizes},
         {HEAD "{" NAMES "\"m\": -1, \"n\": 2, \"k\": 3, \"batch\": 1," CHOICE "}]}", sizes},
