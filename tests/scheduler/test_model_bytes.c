@@ -337,12 +337,14 @@ static bool check(fixture *f, const bytes_case *c, bool seen[HAL_STEP_OPS])
 #define SIZE(type, m, n, k) .dtype = type, .rows = (m), .columns = (n), .inner = (k)
 static const bytes_case cases[] = {
     /* Tiles that are full, tiles that are not; large problems have larger tiles. */
-    {"gemm", "gemm__", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 64, 96, 48)}},
+    {"gemm", "gemm__1_0_0_32_32", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 64, 96, 48)}},
     {"gemm", "gemm__", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 65, 33, 17)}},
-    {"gemm", "gemm__", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 700, 1100, 18), .with = TRANS_B}},
+    {"gemm", "gemm__1_0_1_64_64", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 1090, 1100, 18), .with = TRANS_B}},
+    {"gemm", "gemm__1_0_0_128_128", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 2100, 2110, 5)}},
     {"gemm", "gemm_mma", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 128, 128, 64)}},
     {"gemm", "gemm_mma", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 72, 136, 40)}},
-    {"gemm", "gemm_mma", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 1500, 1544, 32), .with = TRANS_B}},
+    {"gemm", "gemm_mma__3_0_1_128_128", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 1500, 1544, 32), .with = TRANS_B}},
+    {"gemm", "gemm_mma__3_0_0_128_256", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 2050, 2400, 40)}},
     {"gemm", "gemm_small", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 2, 96, 256)}},
     {"gemm", "gemm_small", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 3, 72, 200)}},
     {"gemm", "gemm_small", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 5, 76, 200), .with = TRANS_B}},
