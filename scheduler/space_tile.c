@@ -167,6 +167,9 @@ static uint64_t tiled_elements(const hal_space *space, const hal_statement *stat
     for (uint32_t i = 0; i < statement->dims; i++) {
         const uint32_t d = statement->dim[i];
         const uint64_t extent = space->dim[d].extent, points = hal_space_tile(space, tile, d);
+        if (access->write && hal_space_reduces(statement, d)) {
+            continue; /* an empty sum is stored, too */
+        }
         if (extent == 0) {
             return 0;
         }
