@@ -4,6 +4,8 @@
 
 #include "space.h"
 
+#include <hal/model.h>
+
 static hal_graph *new_graph(void)
 {
     hal_graph *graph;
@@ -42,6 +44,30 @@ static void epilogue_of_gemm(void **state)
     walk.lane_rows = tile;
     expect(graph, m, &walk, 2 * 16 * k * 3 + b + 4 * 16 * n, d);
     hal_graph_destroy(graph);
+}
+
+/* hal/model.h, which `hal-bench model tile` prints, says the same as the description of the operator, and the plan's
+ * figure is its minimum. */
+static void tile_of_the_model(void **state)
+{
+    (void)state;
+    uint64_t seed = unit_seed();
+    for (int round = 0; round < 200; round++) {
+        const uint64_t m = 1 + unit_random(&seed) % 300, n = 1 + unit_random(&seed) % 300,
+                       k = 1 + unit_random(&seed) % 300, tile_m = 1 + unit_random(&seed) % 128,
+                       tile_n = 1 + unit_random(&seed) % 128;
+        hal_graph *graph = new_graph();
+        hal_graph_gemm(graph, hal_graph_input(graph, "a", HAL_BF16, HAL_DIMS(HAL_ROWS, k)),
+                       hal_graph_input(graph, "b", HAL_BF16, HAL_DIMS(k, n)), NULL);
+        hal_model_gemm_cost cost;
+        const hal_model_gemm gemm = {.m = m, .k = k, .n = n, .tile_m = tile_m, .tile_k = 16, .tile_n = tile_n};
+        assert_int_equal(hal_model_gemm_costs(&gemm, &cost), HAL_OK);
+        const hal_walk walk = {.tile = {tile_m, tile_n, 16}, .lane = {1, 1, 0}};
+        expect(graph, m, &walk, cost.a_bytes + cost.b_bytes, cost.d_bytes);
+        const hal_program *program = hal_graph_program(graph);
+        assert_int_equal(hal_space_bytes(program, &program->steps[0], m), cost.minimum);
+        hal_graph_destroy(graph);
+    }
 }
 
 /* Two passes over a row, unless the tile has all of it and the passes share it. */
@@ -100,7 +126,7 @@ static void causal_attention(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(epilogue_of_gemm), cmocka_unit_test(passes_over_a_row),
-                                       cmocka_unit_test(causal_attention)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(epilogue_of_gemm), cmocka_unit_test(tile_of_the_model),
+                                       cmocka_unit_test(passes_over_a_row), cmocka_unit_test(causal_attention)};
     return cmocka_run_group_tests_name("space_traffic", tests, NULL, NULL);
 }
