@@ -134,6 +134,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
         return status;
     }
     flatten(p);
+    hal_operands_align_slots(list, p->operands, OPERANDS);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     if (flat_fits(info, p)) {
         return record_flat(list, info, p);

@@ -53,7 +53,7 @@ static hal_status shape(const char *name, hal_operand *o, hal_span span, hal_dty
             return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: the strides of %s pass 2^62 elements", op, name);
         }
     }
-    *o = (hal_operand){name, !empty, span, dtype, 1, extent, 0, 1, 0, 0, 0};
+    *o = (hal_operand){name, !empty, span, dtype, 1, extent, 0, 1, 0, 0, 0, 0};
     return HAL_OK;
 }
 
@@ -122,7 +122,7 @@ static hal_status shape_scores(attention_problem *p)
 
 static hal_operand vector(const char *name, bool present, hal_span span, hal_dtype dtype, uint64_t elements)
 {
-    return (hal_operand){name, present, span, dtype, 1, elements, 0, 1, 0, 0, 0};
+    return (hal_operand){name, present, span, dtype, 1, elements, 0, 1, 0, 0, 0, 0};
 }
 
 /* Mask, lengths, pages and lse. int32 counts as a dtype of its size. */
@@ -376,7 +376,7 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
     }
     hal_device *device = hal_cmdlist_device(list);
     const bool has_scores = p.operands[ATTENTION_SCORES].present;
-    p.slot_alignment = hal_slot_alignment(list);
+    hal_operands_align_slots(list, p.operands, ATTENTION_OPERANDS);
     status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
     if (status == HAL_OK && has_scores) {
         status = hal_attention_plan_scores(hal_device_get_info(device), &p, &scores);

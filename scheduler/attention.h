@@ -13,9 +13,8 @@
 typedef struct attention_problem {
     hal_attention_desc desc;
     hal_operand operands[ATTENTION_OPERANDS];
-    uint64_t tokens;         /* of all sequences' queries */
-    uint32_t rows;           /* of the longest sequence and one head of keys: q_length * q_heads / kv_heads */
-    uint32_t slot_alignment; /* known of the addresses of slots; 0: nothing */
+    uint64_t tokens; /* of all sequences' queries */
+    uint32_t rows;   /* of the longest sequence and one head of keys: q_length * q_heads / kv_heads */
 } attention_problem;
 
 /* Kernels that a test can do without: */

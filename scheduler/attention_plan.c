@@ -174,8 +174,8 @@ static bool view_rows(const hal_device_info *info, const hal_operand *o, uint32_
 {
     const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
     *back = 0;
-    if (!o->present || o->span.kind == HAL_SPAN_SLOT) {
-        return false; /* a slot's address is not known until submit */
+    if (!o->present || !hal_operand_placed(o, info->view_alignment)) {
+        return false; /* a slot's address may not be known until submit */
     }
     /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */
     const uint64_t before = (o->start + o->span.offset) % info->view_alignment;
@@ -216,12 +216,10 @@ static bool plan_subgroup(const hal_device_info *info, const attention_problem *
 }
 
 /* Whether a tensor's rows start at multiples of 16 bytes and have whole ones. */
-static bool rows_wide(const attention_problem *p, uint32_t operand, uint32_t dim, const uint64_t strides[3])
+static bool rows_wide(const hal_operand *o, uint32_t dim, const uint64_t strides[3])
 {
-    const hal_operand *o = &p->operands[operand];
-    const bool known = o->span.kind != HAL_SPAN_SLOT || p->slot_alignment >= 16;
-    return !o->present || (known && (o->start + o->span.offset) % 16 == 0 && dim % 8 == 0 && strides[0] % 8 == 0 &&
-                           strides[1] % 8 == 0 && strides[2] % 8 == 0);
+    return !o->present || (hal_operand_placed(o, 16) && (o->start + o->span.offset) % 16 == 0 && dim % 8 == 0 &&
+                           strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0);
 }
 
 /* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
@@ -235,8 +233,9 @@ static bool plan_mma(const hal_device_info *info, const attention_problem *p, bo
     const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
                    v[] = {d->v_batch, d->v_token, d->v_head};
     if (!info->matrix_units || info->subgroup_size != 32 || info->max_group_size < THREADS || d->dtype == HAL_F32 ||
-        d->mode == HAL_MODE_STRICT || widest > 128 || !rows_wide(p, ATTENTION_Q, d->head_dim, q) ||
-        !rows_wide(p, ATTENTION_K, d->head_dim, k) || !rows_wide(p, ATTENTION_V, d->value_dim, v)) {
+        d->mode == HAL_MODE_STRICT || widest > 128 || !rows_wide(&p->operands[ATTENTION_Q], d->head_dim, q) ||
+        !rows_wide(&p->operands[ATTENTION_K], d->head_dim, k) ||
+        !rows_wide(&p->operands[ATTENTION_V], d->value_dim, v)) {
         return false;
     }
     uint32_t dim = 0;

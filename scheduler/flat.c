@@ -26,7 +26,7 @@ static void move_back(hal_operand *o, uint64_t bytes)
 bool hal_flat_has_output(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t back = before(o, info->span_alignment), size = hal_dtype_size(o->dtype);
-    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && back % OUTPUT_ALIGNMENT == 0 &&
+    return hal_operand_placed(o, info->span_alignment) && back <= o->span.offset && back % OUTPUT_ALIGNMENT == 0 &&
            (o->ld * size % OUTPUT_ALIGNMENT == 0 || o->rows == 1) && back + o->bytes <= info->bounded_span &&
            back + o->bytes < INT32_MAX / 2;
 }
@@ -41,7 +41,8 @@ uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *o)
 bool hal_flat_has_element_output(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t back = before(o, info->span_alignment);
-    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && back + o->bytes <= info->bounded_span;
+    return hal_operand_placed(o, info->span_alignment) && back <= o->span.offset &&
+           back + o->bytes <= info->bounded_span;
 }
 
 uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *o)
@@ -74,7 +75,7 @@ uint32_t hal_flat_rest(uint64_t columns, uint64_t group_columns)
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
-    return o->span.kind != HAL_SPAN_SLOT && back <= o->span.offset && size > 1 &&
+    return hal_operand_placed(o, info->view_alignment) && back <= o->span.offset && size > 1 &&
            (back + o->bytes) / size <= info->max_view_elements && back + o->bytes < INT32_MAX;
 }
 

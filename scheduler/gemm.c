@@ -78,7 +78,7 @@ static hal_status check_overlap(const gemm_problem *p)
 static hal_operand matrix(const char *name, bool present, hal_span span, hal_dtype dtype, uint64_t rows,
                           uint64_t columns, uint64_t ld, uint64_t batch, uint64_t stride)
 {
-    return (hal_operand){name, present, span, dtype, rows, columns, ld, batch, stride, 0, 0};
+    return (hal_operand){name, present, span, dtype, rows, columns, ld, batch, stride, 0, 0, 0};
 }
 
 static bool given_span(hal_span span)
@@ -299,6 +299,7 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
     if (status != HAL_OK || empty) {
         return status;
     }
+    hal_operands_align_slots(list, problem.operands, GEMM_ALL_OPERANDS);
     if (given_span(problem.workspace)) { /* its size has been told, so no tuning changes the phases */
         gemm_phases phases;
         if (hal_gemm_phases(hal_device_get_info(hal_cmdlist_device(list)), &problem, without, &phases)) {

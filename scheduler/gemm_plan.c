@@ -349,7 +349,7 @@ static bool view_operand(const hal_device_info *info, const hal_operand *o, uint
                          uint64_t *bytes, uint32_t *shift)
 {
     const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
-    if (o->span.kind == HAL_SPAN_SLOT) {
+    if (!hal_operand_placed(o, info->view_alignment)) {
         return false; /* its address is not known until submit, and a view's is restricted */
     }
     /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */

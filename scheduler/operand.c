@@ -117,6 +117,18 @@ static bool same_memory(const hal_span *x, const hal_span *y)
     return x->kind == y->kind && (x->kind == HAL_SPAN_BUFFER ? x->buffer == y->buffer : x->slot == y->slot);
 }
 
+void hal_operands_align_slots(const hal_cmdlist *list, hal_operand *operands, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        operands[i].slot_alignment = hal_slot_alignment(list);
+    }
+}
+
+bool hal_operand_placed(const hal_operand *o, uint64_t alignment)
+{
+    return o->span.kind != HAL_SPAN_SLOT || (alignment && o->slot_alignment && o->slot_alignment % alignment == 0);
+}
+
 bool hal_operands_overlap(const hal_operand *x, const hal_operand *y)
 {
     if (!same_memory(&x->span, &y->span) || x->span.offset >= y->span.offset + y->bytes ||

@@ -20,6 +20,7 @@ typedef struct hal_operand {
     uint64_t batch, stride;     /* batch 0: 1 */
     uint64_t bytes;             /* from the first byte of the first element to the last of the last */
     uint64_t start;             /* of the buffer in the memory it lies in */
+    uint32_t slot_alignment;    /* what a slot's address is surely a multiple of; 0: nothing is known */
 } hal_operand;
 
 /* Dimensions are 32-bit in the kernels, with room to add a tile. */
@@ -37,6 +38,11 @@ hal_status hal_operand_dimensions(const char *op, const char *names, const uint6
 /* Fill in defaults, and check leading dimension, alignment and extent of one operand that is present. The span becomes
  * as tight as the extent. `spans` false (prepare, workspace): a missing span is accepted; else it is an error. */
 hal_status hal_operand_resolve(const char *op, hal_operand *operand, bool spans);
+
+/* Notes what the list promises of its slots (hal_recording_align_slots). */
+void hal_operands_align_slots(const hal_cmdlist *list, hal_operand *operands, uint32_t count);
+/* Whether the address is known up to multiples of `alignment`: of buffers it is. */
+bool hal_operand_placed(const hal_operand *operand, uint64_t alignment);
 
 /* Whether two resolved operands share an element. Exact for column blocks of one matrix; else their byte ranges count.
  */

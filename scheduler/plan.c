@@ -260,6 +260,14 @@ static hal_status build(hal_plan *plan, const hal_graph *graph, const hal_plan_d
     return status == HAL_OK ? compile(plan, rows) : status;
 }
 
+/* What every fast kernel is content with: 16 bytes, and where a kernel reads through views or stores through
+ * descriptors, what those need. */
+static uint32_t alignment_of(const hal_device_info *info)
+{
+    const bool views = info->type == HAL_DEVICE_CPU && info->max_view_elements != 0;
+    return !views || info->span_alignment < 16 ? 16 : info->span_alignment;
+}
+
 hal_status hal_plan_create_with(hal_device *device, const hal_graph *graph, const hal_plan_desc *given,
                                 const hal_plan_hooks *hooks, hal_plan **out)
 {
@@ -281,6 +289,7 @@ hal_status hal_plan_create_with(hal_device *device, const hal_graph *graph, cons
     }
     plan->type = PLAN_TYPE;
     plan->device = device;
+    plan->alignment = alignment_of(hal_device_get_info(device));
     plan->device_us = plan->submit_us = NAN;
     hal_retain(&device->object);
     pthread_mutex_init(&plan->prepare, NULL);

@@ -63,7 +63,7 @@ static hal_status read_bindings(run *r, const hal_bindings *given, bool *scratch
                             (unsigned long long)r->rows, (unsigned long long)need);
         }
         plan->bound[i] = hal_plan_part(bindings.spans[i], 0, need);
-        r->misaligned |= (plan->bound[i].buffer->offset + plan->bound[i].offset) % HAL_PLAN_ALIGNMENT != 0;
+        r->misaligned |= (plan->bound[i].buffer->offset + plan->bound[i].offset) % plan->alignment != 0;
     }
     *scratch = count > slots;
     if (*scratch) {

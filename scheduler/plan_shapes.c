@@ -189,7 +189,7 @@ static hal_status record(const hal_plan *plan, hal_plan_shape *shape, hal_cmdlis
     status =
         status == HAL_OK ? hal_cmdlist_create(plan->device, HAL_CMDLIST(.label = plan->program.label), &list) : status;
     if (status == HAL_OK) {
-        hal_recording_align_slots(list, HAL_PLAN_ALIGNMENT);
+        hal_recording_align_slots(list, plan->alignment);
         slot_spans(plan, shape, bound);
         hal_plan_place(plan, shape, bound, bound[plan->slot_count], spans);
         status = record_steps(plan, shape, list, spans, bound[plan->slot_count]);

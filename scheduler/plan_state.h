@@ -16,8 +16,7 @@ enum {
     HAL_PLAN_PROGRAMS = 8,         /* kept by default */
     HAL_PLAN_MOST_PROGRAMS = 4096, /* and at most */
     HAL_PLAN_UNRECORDED = 32,      /* numbers of rows remembered without a program */
-    HAL_PLAN_MOST_STREAMS = 64,
-    HAL_PLAN_ALIGNMENT = 16 /* of what recorded lists take; bound otherwise, steps are told */
+    HAL_PLAN_MOST_STREAMS = 64
 };
 
 /* What runs with a number of rows need. The memory plan, and everything before `list`, stays as it was made. */
@@ -87,6 +86,7 @@ struct hal_plan {
     hal_event *start, *end; /* around some runs; NULL: no timestamps */
     bool timed;             /* they were recorded and not read */
     double device_us, submit_us;
+    uint32_t alignment; /* of what recorded lists take; bound otherwise, steps are told */
     uint64_t runs, submits, kernel_count, recorded, dropped;
     hal_plan_mean told, replayed, recording;
 };

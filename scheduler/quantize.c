@@ -150,6 +150,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
         return status;
     }
     flatten(p);
+    hal_operands_align_slots(list, p->operands, OPERANDS);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     hal_flat_row shape;
     if (flat_fits(info, p, &shape)) {
@@ -230,9 +231,9 @@ static hal_status tell_scaled(hal_cmdlist *list, const char *op, const hal_quant
     const uint64_t scales = desc.scaling <= HAL_SCALE_ROW      ? desc.rows
                             : desc.scaling == HAL_SCALE_COLUMN ? desc.columns
                                                                : 1;
-    const hal_operand numbers = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0};
+    const hal_operand numbers = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0, 0};
     const hal_operand codes = {"codes",       true, desc.codes, HAL_F8E4M3, desc.rows, desc.columns,
-                               desc.ld_codes, 1,    0,          0,          0};
+                               desc.ld_codes, 1,    0,          0,          0,         0};
     problem p = {
         .op = op,
         .rows = desc.rows,

@@ -285,6 +285,9 @@ static hal_status run(hal_device *device, hal_cmdlist *list, const hal_rmsnorm_d
     const hal_device_info *info = hal_device_get_info(device);
     plan_of(info, &p, forms, &plan);
     status = resolve(&p, list != NULL);
+    if (list) {
+        hal_operands_align_slots(list, p.operands, OPERANDS);
+    }
     status = status == HAL_OK ? hal_row_loops_fit(info, op, 3 * plan.shape.turns) : status;
     if (status == HAL_OK) {
         make_views(&p, &plan);

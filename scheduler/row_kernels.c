@@ -60,7 +60,7 @@ static uint64_t before_view(const hal_device_info *info, const hal_operand *o)
 bool hal_row_has_view(const hal_device_info *info, const hal_operand *o)
 {
     const uint64_t texel = 4 * (uint64_t)hal_dtype_size(o->dtype), back = before_view(info, o);
-    return o->span.kind != HAL_SPAN_SLOT && back % texel == 0 && back <= o->span.offset &&
+    return hal_operand_placed(o, info->view_alignment) && back % texel == 0 && back <= o->span.offset &&
            (o->ld % 4 == 0 || o->rows == 1) && (back + o->bytes) / texel + 1 <= info->max_view_elements &&
            (back + o->bytes) <= INT32_MAX;
 }

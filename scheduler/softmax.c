@@ -155,6 +155,7 @@ static hal_status tell(hal_cmdlist *list, const hal_softmax_desc *desc, unsigned
     if (status != HAL_OK || p.rows == 0) {
         return status;
     }
+    hal_operands_align_slots(list, p.operands, OPERANDS);
     status = plan(hal_device_get_info(hal_cmdlist_device(list)), &p, forms, &launch, &args);
     return status != HAL_OK ? status
                             : hal_operator_dispatch(list, op, &launch, p.operands, access_of, OPERANDS, AT_X, &args);

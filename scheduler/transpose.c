@@ -284,8 +284,8 @@ static hal_status tell(hal_cmdlist *list, const hal_transpose_desc *given)
     if (status != HAL_OK) {
         return status;
     }
-    p.operands[0] = (hal_operand){"x", true, desc.x, desc.dtype, 1, extent_x, 0, 1, 0, 0, 0};
-    p.operands[1] = (hal_operand){"y", true, desc.y, desc.dtype, 1, extent_y, 0, 1, 0, 0, 0};
+    p.operands[0] = (hal_operand){"x", true, desc.x, desc.dtype, 1, extent_x, 0, 1, 0, 0, 0, 0};
+    p.operands[1] = (hal_operand){"y", true, desc.y, desc.dtype, 1, extent_y, 0, 1, 0, 0, 0, 0};
     sort_axes(&p);
     status = check_apart(&p);
     status = status == HAL_OK ? hal_operand_resolve(op, &p.operands[0], true) : status;

@@ -71,8 +71,8 @@ HAL_API hal_status hal_plan_scratch(hal_plan *plan, uint64_t rows, uint64_t *siz
 HAL_API hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows);
 /* Run on a stream. bindings: the inputs' spans, the outputs' spans, in the order of the graph; one more is scratch of
  * hal_plan_scratch bytes at a multiple of 256, else the plan's own is used. An output may be bound over nothing else.
- * Recorded lists take addresses that are multiples of 16; bound elsewhere, operators are told, and attention on matrix
- * units may take a kernel that rounds otherwise.
+ * Recorded lists take addresses that are multiples of 16, on Vulkan's CPU devices of hal_device_info.span_alignment, as
+ * buffers' starts are; bound elsewhere, operators are told, and may take kernels that round otherwise.
  * Nothing is copied but by HAL_SHAPES_BUCKETED. rows is ignored where the graph has no HAL_ROWS; 0 rows are legal. */
 HAL_API hal_status hal_plan_run(hal_plan *plan, hal_stream *stream, uint64_t rows, const hal_bindings *bindings);
 
