@@ -2,8 +2,8 @@
  *
  * Every operator has rules that choose by what the device is and the shape. A tuning replaces the choice for the shapes
  * that it knows: hal_gemm in HAL_MODE_FAST asks the device's tunings first (other modes promise an order of sums, which
- * a kernel may change). They are loaded at the first use on a device from $HAL_TUNING, else tuning.json in the cache
- * folder, and where those do not know the device, from what libhal ships. Choices that do not fit are not taken.
+ * a kernel may change). They are loaded at the first use on a device: what libhal ships, then $HAL_TUNING (empty:
+ * none), or where that is unset tuning.json in the cache folder. Choices that do not fit are not taken.
  *
  * The file is JSON; merge two by loading both. Of a shape measured twice the later one counts. */
 #ifndef HAL_TUNE_H
@@ -35,15 +35,16 @@ typedef struct hal_tune_result {
     char rule[64];       /* what the rules would take */
     double us, rule_us;  /* of a call, medians of the rounds in which both ran */
     uint32_t candidates; /* that fit the device and the shape */
-    uint32_t pruned;     /* not timed: the cost model has them at more than twice the best prediction */
-    uint32_t wrong;      /* discarded: their result was not the rules' */
+    uint32_t pruned;     /* not timed: the cost model has them at more than thrice the best prediction */
+    uint32_t wrong;      /* discarded: they failed, or their result was not the rules' */
     uint32_t dropped;    /* given up early: surely slower */
     uint32_t rounds;
     bool changed; /* the choice is not the rules', and surely faster */
 } hal_tune_result;
 
 /* Time the candidates for one product on operands of its own, in turns with what the rules choose, and note the best.
- * HAL_TIMEOUT: progress asked to stop. The device is busy for some seconds; nothing else should run. */
+ * HAL_TIMEOUT: progress asked to stop; nothing is noted, and *result is as it was. The device is busy for some seconds;
+ * nothing else should run. */
 HAL_API hal_status hal_tune(hal_device *device, const hal_tune_desc *desc, hal_tune_result *result);
 /* Whether a product's shape is known exactly, so that it need not be tuned again; if so, what is chosen. */
 HAL_API hal_status hal_tune_known(hal_device *device, const hal_gemm_desc *gemm, bool *known, hal_tune_result *result);
