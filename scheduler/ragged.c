@@ -36,6 +36,11 @@ hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, h
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_ragged_create: page_size is %u; use 1 to 2^31 - 1 tokens",
                           desc.page_size);
     }
+    if (status == HAL_OK && (desc.q_heads == 0 || desc.kv_heads == 0 || desc.q_heads % desc.kv_heads)) {
+        status = hal_fail(HAL_ERROR_INVALID_ARGUMENT,
+                          "hal_ragged_create: q_heads is %u, kv_heads %u; the first is a multiple of the second",
+                          desc.q_heads, desc.kv_heads);
+    }
     if (status != HAL_OK) {
         return status;
     }

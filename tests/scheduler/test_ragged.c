@@ -330,6 +330,14 @@ static void test_misuse(void **state)
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(NULL, HAL_RAGGED(.page_size = 16), &ragged));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(f->stream, HAL_RAGGED(.q_heads = 1), &ragged));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(f->stream, HAL_RAGGED(.page_size = 16), NULL));
+    const uint32_t heads[][2] = {{0, 0}, {2, 0}, {0, 2}, {3, 2}}; /* a batch of empty sequences divides by them, too */
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        REFUSED(HAL_ERROR_INVALID_ARGUMENT,
+                hal_ragged_create(f->stream,
+                                  HAL_RAGGED(.q_heads = heads[i][0], .kv_heads = heads[i][1], .head_dim = 8,
+                                             .page_size = 16, .pages = 9),
+                                  &ragged));
+    }
     assert_null(ragged);
     OK(hal_ragged_create(f->stream, HAL_RAGGED(.q_heads = 1, .kv_heads = 1, .head_dim = 8, .page_size = 16, .pages = 9),
                          &ragged));
