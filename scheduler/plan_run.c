@@ -47,8 +47,7 @@ static hal_status read_bindings(run *r, const hal_bindings *given, bool *scratch
     }
     for (uint32_t i = 0; i < slots; i++) {
         const hal_tensor_info *tensor = hal_plan_slot(plan, i);
-        const uint64_t need = r->padded && r->shape->padded[i] != HAL_NO_PLACE ? hal_tensor_bytes(tensor, r->rows)
-                                                                               : r->shape->slot_bytes[i];
+        const uint64_t need = hal_tensor_bytes(tensor, r->rows);
         if (bindings.spans[i].kind != HAL_SPAN_BUFFER) {
             return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "plan '%s': %s '%s' is bound to no buffer", label,
                             slot_kind(plan, i), tensor->name);
@@ -343,9 +342,10 @@ static hal_status run_locked(run *r, const hal_bindings *bindings)
     uint64_t carried;
     bool scratch = false;
     hal_status status = hal_plan_rows(r->plan, "hal_plan_run", r->rows, &carried);
+    /* first: nothing is recorded for rows that nobody has memory for */
+    status = status == HAL_OK ? read_bindings(r, bindings, &scratch) : status;
     status = status == HAL_OK ? find_shape(r, carried) : status;
     const uint64_t begin = hal_now();
-    status = status == HAL_OK ? read_bindings(r, bindings, &scratch) : status;
     status = status == HAL_OK ? find_scratch(r, scratch) : status;
     if (status != HAL_OK) {
         return status;

@@ -353,6 +353,9 @@ static void test_bindings(void **state)
         expect_text("scratch");
         REFUSED(HAL_ERROR_LIMIT, hal_plan_run(plan, stream, (uint64_t)1 << 31, HAL_BINDINGS(x, y)));
         REFUSED(HAL_ERROR_LIMIT, hal_plan_run(plan, stream, UINT64_MAX, HAL_BINDINGS(x, y)));
+        const uint64_t recorded = plan_stats(plan, ROWS).programs_recorded; /* none for rows that are not there */
+        REFUSED(HAL_ERROR_OUT_OF_RANGE, hal_plan_run(plan, stream, 40 * ROWS, HAL_BINDINGS(x, y)));
+        assert_int_equal(plan_stats(plan, ROWS).programs_recorded, recorded);
         uint64_t size;
         REFUSED(HAL_ERROR_LIMIT, hal_plan_scratch(plan, UINT64_MAX / 2, &size));
         REFUSED(HAL_ERROR_LIMIT, hal_plan_prepare(plan, (uint64_t)1 << 40));
