@@ -322,9 +322,13 @@ hal_status hal_tuning_load(hal_device *device, const char *path)
     return status;
 }
 
-/* Beside the file, then in its place. */
+/* Beside the file, then in its place: which must not be a pipe's or a device's. */
 static hal_status write_aside(store *s, const char *path, char *aside)
 {
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return hal_fail(HAL_ERROR_IO, "tunings: cannot write %s: it is there, and no file", path);
+    }
     int file = mkostemp(aside, O_CLOEXEC); /* 0600 */
     FILE *out = file >= 0 ? fdopen(file, "w") : NULL;
     if (!out) {

@@ -390,6 +390,10 @@ static void misuse(void **state)
     snprintf(pipe, sizeof pipe, "%s/pipe", p->folder);
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_int_equal(hal_tuning_load(p->device, pipe), HAL_ERROR_IO); /* and does not wait for a writer */
+    struct stat info;
+    assert_int_equal(hal_tuning_save(p->device, pipe), HAL_ERROR_IO);
+    assert_int_equal(stat(pipe, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode)); /* nor takes its place */
     unlink(pipe);
     int file = open(p->path, O_CREAT | O_WRONLY, 0600);
     assert_int_equal(ftruncate(file, (1 << 24) + 1), 0);
