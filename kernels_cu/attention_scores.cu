@@ -16,6 +16,7 @@ __device__ __forceinline__ float score_of(const operands &at, const sequence &s,
         return -HM_INFINITY;
     const uint64_t q = query_at(at, s, r), k = key_at(at, s, key_strides, key);
     float score = 0.0f;
+#pragma unroll 1 /* unrolled, some targets spill */
     for (uint32_t d = 0; d < args.head_dim; d++)
         score = add_product(strict, score, flush_if(strict, load_element(at.q, dtype, q + d)),
                             flush_if(strict, load_element(at.k, dtype, k + d)));
@@ -45,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float shift = greatest == -HM_INFINITY ? 0.0f : greatest;
     __syncthreads();
 
-    float sum = 0.0f;
+    float sum = 0.0f, unit = 0.0f;
 #pragma unroll 1
     for (uint32_t key = lane; key < weighed; key += THREADS)
         sum = add(strict, sum, weight_of(score_of(at, s, key_strides, r, key), shift));
@@ -57,12 +58,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     sum = lanes[0];
+    if (sum != 0.0f)
+        unit = hm_reciprocal(sum);
 
 #pragma unroll 1
     for (uint32_t key = lane; key < args.kv_length; key += THREADS) {
         float x = score_of(at, s, key_strides, r, key);
         if (weights)
-            x = sum == 0.0f ? 0.0f : multiply(strict, weight_of(x, shift), hm_reciprocal(sum));
+            x = sum == 0.0f ? 0.0f : multiply(strict, weight_of(x, shift), unit);
         store_element(at.o, ROW_DTYPE(args.flags, 1), output_at(at, s, r) + key, x);
     }
 }

@@ -182,8 +182,8 @@ static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *
         .kernel_op = (uint32_t)desc.act,
         .alpha = desc.alpha == 0.0f ? 1.0f : desc.alpha,
         .mode = desc.mode,
-        .operands = {[AT_A] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0},
-                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0}}};
+        .operands = {[AT_A] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0}}};
     return record(list, &p);
 }
 
@@ -228,9 +228,9 @@ static hal_status tell_binary(hal_cmdlist *list, const hal_binary_desc *given)
         .alpha = desc.alpha == 0.0f ? 1.0f : desc.alpha,
         .between = desc.round_between,
         .mode = desc.mode,
-        .operands = {[AT_A] = {"a", true, desc.a, desc.dtype, desc.rows, desc.columns, desc.lda, 1, 0, 0, 0},
-                     [AT_B] = {"b", true, desc.b, desc.dtype_b, desc.b_rows, desc.b_columns, desc.ldb, 1, 0, 0, 0},
-                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0}}};
+        .operands = {[AT_A] = {"a", true, desc.a, desc.dtype, desc.rows, desc.columns, desc.lda, 1, 0, 0, 0, 0},
+                     [AT_B] = {"b", true, desc.b, desc.dtype_b, desc.b_rows, desc.b_columns, desc.ldb, 1, 0, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0}}};
     return record(list, &p);
 }
 

@@ -184,14 +184,15 @@ static hal_status tell_cast(hal_cmdlist *list, const hal_cast_desc *given)
         return status;
     }
     const bool nan = desc.no_saturate && desc.dtype_y == HAL_F8E4M3;
-    problem p = {.op = op,
-                 .rows = desc.rows,
-                 .columns = desc.columns,
-                 .kernel_op = nan ? QUANTIZE_CAST_NAN : QUANTIZE_CAST,
-                 .scaling = HAL_SCALE_TENSOR,
-                 .operands = {[AT_X] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0},
-                              [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0},
-                              [AT_SCALES] = {.dtype = HAL_F32}}};
+    problem p = {
+        .op = op,
+        .rows = desc.rows,
+        .columns = desc.columns,
+        .kernel_op = nan ? QUANTIZE_CAST_NAN : QUANTIZE_CAST,
+        .scaling = HAL_SCALE_TENSOR,
+        .operands = {[AT_X] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0},
+                     [AT_SCALES] = {.dtype = HAL_F32}}};
     if (desc.dtype != desc.dtype_y) {
         return record(list, &p);
     }
@@ -243,7 +244,7 @@ static hal_status tell_scaled(hal_cmdlist *list, const char *op, const hal_quant
         .strict = desc.mode == HAL_MODE_STRICT,
         .operands = {[AT_X] = quantize ? numbers : codes,
                      [AT_Y] = quantize ? codes : numbers,
-                     [AT_SCALES] = {"scales", true, desc.scales, desc.dtype_scales, 1, scales, 0, 1, 0, 0, 0}}};
+                     [AT_SCALES] = {"scales", true, desc.scales, desc.dtype_scales, 1, scales, 0, 1, 0, 0, 0, 0}}};
     return record(list, &p);
 }
 

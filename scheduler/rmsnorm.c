@@ -75,14 +75,14 @@ static hal_status read_desc(const hal_rmsnorm_desc *given, problem *p)
         .eps = desc.eps,
         .mode = desc.mode,
         .quantised = quantised,
-        .operands = {[AT_X] = {"x", true, desc.x, desc.dtype, rows, columns, desc.ldx, 1, 0, 0, 0},
-                     [AT_WEIGHT] = {"weight", weight, desc.weight, desc.dtype_weight, 1, columns, 0, 1, 0, 0, 0},
+        .operands = {[AT_X] = {"x", true, desc.x, desc.dtype, rows, columns, desc.ldx, 1, 0, 0, 0, 0},
+                     [AT_WEIGHT] = {"weight", weight, desc.weight, desc.dtype_weight, 1, columns, 0, 1, 0, 0, 0, 0},
                      [AT_RESIDUAL] = {"residual", residual, desc.residual, desc.dtype, rows, columns, desc.ld_residual,
-                                      1, 0, 0, 0},
-                     [AT_SUM] = {"sum", sum, desc.sum, desc.dtype, rows, columns, desc.ld_sum, 1, 0, 0, 0},
-                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, rows, columns, desc.ldy, 1, 0, 0, 0},
-                     [AT_SCALES] = {"scales", quantised, desc.scales, HAL_F32, 1, rows, 0, 1, 0, 0, 0},
-                     [AT_PARTS] = {"workspace", parts, desc.workspace, HAL_F32, rows, RMSNORM_ROW, 0, 1, 0, 0, 0}}};
+                                      1, 0, 0, 0, 0},
+                     [AT_SUM] = {"sum", sum, desc.sum, desc.dtype, rows, columns, desc.ld_sum, 1, 0, 0, 0, 0},
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, rows, columns, desc.ldy, 1, 0, 0, 0, 0},
+                     [AT_SCALES] = {"scales", quantised, desc.scales, HAL_F32, 1, rows, 0, 1, 0, 0, 0, 0},
+                     [AT_PARTS] = {"workspace", parts, desc.workspace, HAL_F32, rows, RMSNORM_ROW, 0, 1, 0, 0, 0, 0}}};
     if (rows == 0) {
         return HAL_OK;
     }

@@ -49,12 +49,12 @@ static hal_status record(hal_cmdlist *list, const char *op, hal_rope_desc *desc)
     /* Position ids are 4 bytes each, as F32 is; 4-byte alignment is all that they need. */
     hal_operand operands[OPERANDS] = {
         [AT_X] = {"x", true, desc->x, desc->dtype, desc->heads, desc->head_dim, desc->x_head, desc->tokens,
-                  desc->x_token, 0, 0},
+                  desc->x_token, 0, 0, 0},
         [AT_Y] = {"y", true, desc->y, desc->dtype, desc->heads, desc->head_dim, desc->y_head, desc->tokens,
-                  desc->y_token, 0, 0},
-        [AT_COS] = {"cos", true, desc->cos, HAL_F32, desc->positions, pairs, 0, 1, 0, 0, 0},
-        [AT_SIN] = {"sin", true, desc->sin, HAL_F32, desc->positions, pairs, 0, 1, 0, 0, 0},
-        [AT_IDS] = {"position_ids", has_ids, desc->position_ids, HAL_F32, 1, desc->tokens, 0, 1, 0, 0, 0}};
+                  desc->y_token, 0, 0, 0},
+        [AT_COS] = {"cos", true, desc->cos, HAL_F32, desc->positions, pairs, 0, 1, 0, 0, 0, 0},
+        [AT_SIN] = {"sin", true, desc->sin, HAL_F32, desc->positions, pairs, 0, 1, 0, 0, 0, 0},
+        [AT_IDS] = {"position_ids", has_ids, desc->position_ids, HAL_F32, 1, desc->tokens, 0, 1, 0, 0, 0, 0}};
     hal_status status = check(op, desc, operands);
     if (status != HAL_OK) {
         return status;

@@ -51,9 +51,9 @@ static hal_status resolve(const hal_softmax_desc *given, bool spans, problem *p)
                           : (uint32_t)dtype_mask,
         .mode = desc.mode,
         .operands = {
-            [AT_X] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0},
-            [AT_MASK] = {"mask", masked, desc.mask, dtype_mask, mask_rows, desc.columns, desc.ldmask, 1, 0, 0, 0},
-            [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0}}};
+            [AT_X] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0, 0},
+            [AT_MASK] = {"mask", masked, desc.mask, dtype_mask, mask_rows, desc.columns, desc.ldmask, 1, 0, 0, 0, 0},
+            [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0}}};
     if (desc.rows == 0) {
         return HAL_OK;
     }
