@@ -18,7 +18,7 @@ static hal_status record(hal_cmdlist *list, const char *op, const hal_gather_des
         [AT_TABLE] = {"table", true, desc->table, desc->dtype, desc->table_rows, desc->columns, desc->ldt, 1, 0, 0, 0,
                       0},
         [AT_IDS] = {"ids", true, desc->ids, HAL_F32, 1, desc->ids_are_int64 ? 2 * desc->count : desc->count, 0, 1, 0, 0,
-                    0},
+                    0, 0},
         [AT_Y] = {"y", true, desc->y, desc->dtype_y, desc->count, desc->columns, desc->ldy, 1, 0, 0, 0, 0}};
     hal_status status = hal_operand_dimensions(op, "count, columns, table_rows", dimensions, 3);
     for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
