@@ -43,7 +43,9 @@ __device__ __forceinline__ void load_keys(const operands &at, const sequence &s,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention(SPANS, const __grid_constant__ hal_attention_args args)
+/* Four groups to a multiprocessor: asked for less, ptxas spills for the sake of more. */
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    attention(SPANS, const __grid_constant__ hal_attention_args args)
 {
     __shared__ float tile_q[ROWS * PITCH], tile_kv[KEYS * PITCH], weights[ROWS * WEIGHTS];
     const operands at = OPERANDS;
