@@ -6,9 +6,12 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <hal/tune.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MOST_SHAPES = 256, MOST_FILE = 1 << 20 };
 
@@ -36,11 +39,16 @@ static bool refuse(const char *path, const char *what)
 
 static char *read_file(const char *path)
 {
-    FILE *file = fopen(path, "rb");
+    struct stat info;
+    const int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer would wait */
+    const bool regular = handle >= 0 && fstat(handle, &info) == 0 && S_ISREG(info.st_mode);
+    FILE *file = regular ? fdopen(handle, "rb") : NULL;
     char *text = file ? calloc(1, MOST_FILE + 2) : NULL;
     size_t size = text ? fread(text, 1, MOST_FILE + 1, file) : 0;
     if (!file)
-        refuse(path, strerror(errno));
+        refuse(path, handle >= 0 && !regular ? "no file" : strerror(errno));
+    if (!file && handle >= 0)
+        close(handle);
     else if (size > MOST_FILE)
         refuse(path, "larger than 1 MiB");
     if (file)
@@ -73,8 +81,11 @@ static bool read_shape(const cJSON *item, shape *s)
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (name ? !strcmp(name, hal_dtype_name(dtypes[i])) : i == 0)
             s->dtype = dtypes[i];
-    s->trans_b = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "trans_b"));
-    return (!op || (cJSON_IsString(op) && !strcmp(op->valuestring, "gemm"))) && s->dtype != HAL_DTYPE_DEFAULT &&
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
+    const cJSON *trans_b = cJSON_GetObjectItemCaseSensitive(item, "trans_b");
+    s->trans_b = cJSON_IsTrue(trans_b);
+    return (!dtype || name) && (!trans_b || cJSON_IsBool(trans_b)) &&
+           (!op || (cJSON_IsString(op) && !strcmp(op->valuestring, "gemm"))) && s->dtype != HAL_DTYPE_DEFAULT &&
            read_count(item, "m", 0, &s->m) && read_count(item, "n", 0, &s->n) && read_count(item, "k", 0, &s->k) &&
            read_count(item, "count", 1, &s->count);
 }

@@ -111,6 +111,10 @@ tune)
     expect 2 tune --frobnicate
     expect 2 tune --workload
     expect 2 tune --workload "$folder/none.json"
+    mkfifo "$folder/fifo" # nobody writes to it
+    expect 2 tune --workload "$folder/fifo"
+    echo '{"shapes": [{"m": 3, "n": 4, "k": 5, "dtype": 7}]}' >"$folder/dtype.json"
+    expect 2 tune --workload "$folder/dtype.json"
     expect 2 tune --m 3
     expect 2 gemm --workload x.json
     need_device
