@@ -110,6 +110,7 @@ graphs)
 tune)
     expect 2 tune --frobnicate
     expect 2 tune --workload
+    need_device
     expect 2 tune --workload "$folder/none.json"
     mkfifo "$folder/fifo" # nobody writes to it
     expect 2 tune --workload "$folder/fifo"
@@ -117,7 +118,6 @@ tune)
     expect 2 tune --workload "$folder/dtype.json"
     expect 2 tune --m 3
     expect 2 gemm --workload x.json
-    need_device
     export HAL_CACHE_DIR="$folder" HAL_TUNING="$folder/unused.json"
     shapes='{"shapes": [{"m": 3, "n": 40, "k": 24, "count": 2}, {"m": 20, "n": 48, "k": 32, "dtype": "f16", "trans_b": true}]}'
     echo "$shapes" >"$folder/shapes.json"
