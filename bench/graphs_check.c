@@ -126,7 +126,7 @@ bool bench_graph_expect(const bench_graph *g, uint64_t row, double *want)
 {
     const uint64_t hidden = g->shape.hidden;
     const float *x = g->operands[0].data.values + row * hidden;
-    double *room = malloc((2 * hidden + 2 * g->shape.intermediate) * sizeof *room);
+    double *room = calloc(2 * hidden + 2 * g->shape.intermediate, sizeof *room);
     if (!room)
         return false;
     for (uint64_t i = 0; i < hidden; i++)

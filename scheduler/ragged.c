@@ -87,7 +87,10 @@ static hal_status check_sequence(const hal_ragged *r, const hal_ragged_batch *b,
                         "length is negative",
                         s, (long long)queries, (long long)keys, b->page_columns, (long long)size);
     }
-    const int32_t *pages = b->page_table ? b->page_table + (size_t)s * b->page_columns : NULL;
+    if (!b->page_table) {
+        return HAL_OK; /* there are no columns, and so no keys */
+    }
+    const int32_t *pages = b->page_table + (size_t)s * b->page_columns;
     for (int64_t i = 0; i < (keys + size - 1) / size; i++) {
         if (pages[i] < 0 || (uint64_t)pages[i] >= r->desc.pages) {
             return hal_fail(HAL_ERROR_OUT_OF_RANGE, "hal_ragged_plan: page %lld of sequence %u is %d; there are %llu",
