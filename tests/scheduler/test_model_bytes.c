@@ -271,6 +271,10 @@ static void run_counted(run *r, fixture *f, const bytes_case *c)
         assert_true(size != 0);
         OK(hal_buffer_create(f->device, HAL_BUFFER(.size = size), &workspace));
     }
+    if (!sim.reset || !sim.read) {
+        fail_msg("the driver has no counters");
+        return;
+    }
     sim.reset();
     OK(hal_step_record(f->list, &r->program, &r->step, c->shape.rows, HAL_MODE_FAST, r->spans,
                        workspace ? hal_whole(workspace) : (hal_span){0}));
@@ -335,7 +339,7 @@ static bool check(fixture *f, const bytes_case *c, bool seen[HAL_STEP_OPS])
 
 #define F32                 HAL_F32
 #define BF16                HAL_BF16
-#define SIZE(type, m, n, k) .dtype = type, .rows = (m), .columns = (n), .inner = (k)
+#define SIZE(type, m, n, k) .dtype = (type), .rows = (m), .columns = (n), .inner = (k)
 static const bytes_case cases[] = {
     /* Tiles that are full, tiles that are not; large problems have larger tiles. */
     {"gemm", "gemm__1_0_0_32_32", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 64, 96, 48)}},
