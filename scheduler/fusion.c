@@ -31,9 +31,17 @@ static uint64_t sum_bytes(const hal_program *program, const hal_step *step, uint
     return stored_sums(program, step, mode) * hal_tensor_rows(y, rows) * hal_tensor_columns(y) * sizeof(float);
 }
 
+/* What a first phase reads again: A, for the second of two sums. */
+static uint64_t again_bytes(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
+{
+    return stored_sums(program, step, mode) > 1 ? hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_X]], rows)
+                                                : 0;
+}
+
 static uint64_t bytes_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
 {
-    return hal_space_bytes(program, step, rows) + 2 * sum_bytes(program, step, rows, mode);
+    return hal_space_bytes(program, step, rows) + 2 * sum_bytes(program, step, rows, mode) +
+           again_bytes(program, step, rows, mode);
 }
 
 /* What the second phase moves is not hidden behind the arithmetic of the first. */
@@ -43,7 +51,7 @@ static double predict_us(const hal_program *program, const hal_step *step, uint6
     const bool matrices = step->op == HAL_STEP_GEMM || step->op == HAL_STEP_ATTENTION;
     const hal_dtype dtype = matrices ? program->tensors[step->tensors[HAL_ROLE_X]].dtype : HAL_F32;
     const uint32_t phases = stored_sums(program, step, mode);
-    const double bytes = (double)hal_space_bytes(program, step, rows);
+    const double bytes = (double)(hal_space_bytes(program, step, rows) + again_bytes(program, step, rows, mode));
     hal_space space;
     hal_space_of(program, step, rows, &space);
     const double flops = hal_space_flops(&space);
