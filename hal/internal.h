@@ -227,6 +227,8 @@ static inline hal_status hal_check_on(const hal_device *device, const void *obje
 /* Read a caller's descriptor by the struct_size rule: an older caller's missing fields are zero, a newer caller's
  * unknown ones must be. desc may be NULL: all defaults. */
 hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char *what);
+/* The other way: of `known` bytes of results those that the caller's struct has, by its struct_size, which stays. */
+void hal_desc_write(const void *from, size_t known, void *to);
 hal_status hal_label(hal_core *core, const char *label, const char *fallback, char **copy);
 
 /* device.c */

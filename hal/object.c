@@ -94,3 +94,11 @@ hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char 
     memcpy(copy, desc, size < known ? size : known);
     return HAL_OK;
 }
+
+void hal_desc_write(const void *from, size_t known, void *to)
+{
+    size_t size;
+    memcpy(&size, to, sizeof size);
+    const size_t end = known < size ? known : size;
+    memcpy((uint8_t *)to + sizeof size, (const uint8_t *)from + sizeof size, end - sizeof size);
+}

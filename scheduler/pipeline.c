@@ -250,8 +250,7 @@ hal_status hal_pipeline_get_stats(hal_pipeline *p, hal_pipeline_stats *stats)
             return status;
         }
     }
-    const size_t known = sizeof p->stats < stats->struct_size ? sizeof p->stats : stats->struct_size;
-    memcpy((char *)stats + sizeof(size_t), (const char *)&p->stats + sizeof(size_t), known - sizeof(size_t));
+    hal_desc_write(&p->stats, sizeof p->stats, stats);
     return HAL_OK;
 }
 

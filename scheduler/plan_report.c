@@ -160,8 +160,7 @@ hal_status hal_plan_get_stats(hal_plan *plan, uint64_t rows, hal_plan_stats *sta
     hal_plan_report report;
     hal_status status = hal_plan_report_make(plan, call, rows, &report);
     if (status == HAL_OK) {
-        report.stats.struct_size = size;
-        memcpy(stats, &report.stats, size < sizeof *stats ? size : sizeof *stats);
+        hal_desc_write(&report.stats, sizeof report.stats, stats);
     }
     hal_plan_report_clear(&report);
     return status;

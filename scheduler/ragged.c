@@ -398,7 +398,6 @@ hal_status hal_ragged_get_stats(const hal_ragged *ragged, hal_ragged_stats *stat
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
                         "hal_ragged_get_stats: ragged or stats is NULL, or stats->struct_size is not set");
     }
-    const size_t known = sizeof *stats < stats->struct_size ? sizeof *stats : stats->struct_size;
-    memcpy((char *)stats + sizeof(size_t), (const char *)&ragged->stats + sizeof(size_t), known - sizeof(size_t));
+    hal_desc_write(&ragged->stats, sizeof ragged->stats, stats);
     return HAL_OK;
 }

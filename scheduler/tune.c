@@ -336,13 +336,6 @@ static hal_status note(tuner *t)
     return hal_tuning_note(t->device, &tuning);
 }
 
-static hal_status copy_result(const hal_tune_result *from, hal_tune_result *to)
-{
-    const size_t known = sizeof *from < to->struct_size ? sizeof *from : to->struct_size;
-    memcpy((char *)to + sizeof(size_t), (const char *)from + sizeof(size_t), known - sizeof(size_t));
-    return HAL_OK;
-}
-
 hal_status hal_tune_with(hal_device *device, const hal_tune_desc *given, hal_tune_run_fn run, void *user,
                          hal_tune_result *result)
 {
@@ -361,7 +354,10 @@ hal_status hal_tune_with(hal_device *device, const hal_tune_desc *given, hal_tun
         t.want = t.got = NULL; /* a download may still be on its way there: rather lose the bytes */
     }
     close_operands(&t);
-    return status == HAL_OK ? copy_result(&t.result, result) : status;
+    if (status == HAL_OK) {
+        hal_desc_write(&t.result, sizeof t.result, result);
+    }
+    return status;
 }
 
 static hal_status run_gemm(void *user, hal_cmdlist *list, const hal_gemm_desc *gemm, const gemm_choice *choice)
@@ -392,7 +388,7 @@ hal_status hal_tune_known(hal_device *device, const hal_gemm_desc *gemm, bool *k
     if (*known && result) {
         hal_tune_result found = {.us = tuning.us, .rule_us = tuning.rule_us, .changed = tuning.us < tuning.rule_us};
         describe(&tuning.choice, found.choice);
-        copy_result(&found, result);
+        hal_desc_write(&found, sizeof found, result);
     }
     return HAL_OK;
 }
