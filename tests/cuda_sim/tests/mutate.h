@@ -37,5 +37,10 @@ void kernel_mutants(const kernel_subject *subject, const mutant *list, size_t co
 #define KERNEL_MUTANTS(subject, list) kernel_mutants(subject, list, sizeof(list) / sizeof(list)[0])
 /* The kernel as it is must be right under every timing. */
 void kernel_right(const kernel_subject *subject, const char *name);
+/* Both, for an entry of one of libhal's own kernels. */
+void kernel_checked(const char *file, const char *entry, kernel_runner *run, const void *problem, const mutant *list,
+                    size_t count);
+#define KERNEL(file, entry, run, problem, list)                                                                        \
+    kernel_checked(KERNELS file ".ptx", entry, run, problem, list, sizeof(list) / sizeof(list)[0])
 
 #endif

@@ -5,18 +5,6 @@
 #include "sim_test.h"
 #include <stdlib.h>
 
-static void kernel(const char *file, const char *entry, kernel_runner *run, const builtin_attention *problem,
-                   const mutant *list, size_t count)
-{
-    char *text = kernel_text(file, entry);
-    const kernel_subject subject = {text, entry, run, problem, false};
-    kernel_right(&subject, "as it is");
-    kernel_mutants(&subject, list, count);
-    free(text);
-}
-#define KERNEL(file, entry, run, problem, list)                                                                        \
-    kernel(KERNELS file ".ptx", entry, run, problem, list, sizeof(list) / sizeof(list)[0])
-
 /* Two tiles of 16 rows, two blocks of keys, the last of 2; two pieces of the dimensions, the last not whole. */
 static const builtin_attention plain = {.dtype = HAL_KERNEL_F32,
                                         .dtype_o = HAL_KERNEL_F32,

@@ -10,18 +10,6 @@
 #include "sim_test.h"
 #include <stdlib.h>
 
-static void kernel(const char *file, const char *entry, kernel_runner *run, const void *problem, const mutant *list,
-                   size_t count)
-{
-    char *text = kernel_text(file, entry);
-    const kernel_subject subject = {text, entry, run, problem, false};
-    kernel_right(&subject, "as it is");
-    kernel_mutants(&subject, list, count);
-    free(text);
-}
-#define KERNEL(file, entry, run, problem, list)                                                                        \
-    kernel(KERNELS file ".ptx", entry, run, problem, list, sizeof(list) / sizeof(list)[0])
-
 /* --- gemm_mma: a ring of three stages of 8 KiB, the wait and the barrier of the loop come first --- */
 
 #define LOOP     "cp.async.wait_group 1"
