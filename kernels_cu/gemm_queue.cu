@@ -24,13 +24,6 @@ __device__ __forceinline__ uint32_t take(uint32_t *count)
     return taken;
 }
 
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-__device__ __forceinline__ uint32_t magnitude(float x)
-{
-    const uint32_t bits = __float_as_uint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
-
 /* A row of D, by all threads, as quantize_row does. */
 template <bool STRICT>
 __device__ __forceinline__ void quantise_row(const void *d, uint64_t first, uint32_t dtype, uint32_t n, uint8_t *codes,

@@ -72,13 +72,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     four(args.flags, v, y, row * ldy + column, count, rows_wide(y, type_y, ldy), scale);
 }
 
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-__device__ __forceinline__ uint32_t magnitude(float x)
-{
-    const uint32_t bits = __float_as_uint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
-
 /* The greatest `mine` of a group. */
 __device__ __forceinline__ uint32_t greatest(uint32_t mine)
 {

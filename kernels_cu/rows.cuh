@@ -54,4 +54,11 @@ __device__ __forceinline__ bool rows_wide(const void *base, uint32_t dtype, uint
     return aligned_four(base, dtype) && (ld & 3) == 0;
 }
 
+/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
+__device__ __forceinline__ uint32_t magnitude(float x)
+{
+    const uint32_t bits = __float_as_uint(x) & 0x7fffffffu;
+    return bits > 0x7f800000u ? 0u : bits;
+}
+
 #endif

@@ -35,13 +35,6 @@ uint take(uint index)
     return number;
 }
 
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-uint magnitude(float x)
-{
-    const uint bits = floatBitsToUint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
-
 /* A row of D, by all invocations, as quantize_row does. */
 void quantise_row(uint row)
 {

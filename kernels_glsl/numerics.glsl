@@ -80,3 +80,10 @@ float round_to(uint dtype, float x)
         return f16_to_f32(f16_from_f32(x));
     return x;
 }
+
+/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
+uint magnitude(float x)
+{
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    return bits > 0x7f800000u ? 0u : bits;
+}

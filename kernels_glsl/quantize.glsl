@@ -11,10 +11,3 @@ float number(float x, float scale)
     precise float y = OP == QUANTIZE_VALUES ? HM_MUL(x, scale) : x;
     return OP == QUANTIZE_VALUES && STRICT != 0u ? hm_mul(x, scale) : y;
 }
-
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-uint magnitude(float x)
-{
-    uint bits = floatBitsToUint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
