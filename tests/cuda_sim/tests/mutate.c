@@ -168,9 +168,9 @@ void kernel_right(const kernel_subject *subject, const char *name)
 void kernel_checked(const char *file, const char *entry, kernel_runner *run, const void *problem, const mutant *list,
                     size_t count)
 {
-    char *text = kernel_text(file, entry);
-    const kernel_subject subject = {text, entry, run, problem, false};
+    char *ptx = kernel_text(file, entry);
+    const kernel_subject subject = {ptx, entry, run, problem, false};
     kernel_right(&subject, "as it is");
     kernel_mutants(&subject, list, count);
-    free(text);
+    free(ptx);
 }
