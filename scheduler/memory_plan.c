@@ -1,5 +1,7 @@
 /* memory_plan.c - see memory_plan.h. Blocks (intermediates, and the scratch of steps) are placed one after another, the
- * largest first, each into the least gap that holds it between those it must not share with. */
+ * largest first, each into the least gap that holds it between those it must not share with. Blocks are kept in the
+ * order of the steps that write them, so that those which may be alive together are near each other: where steps run
+ * one after another, only those of a window are compared. */
 #include "memory_plan.h"
 
 #include "internal.h"
@@ -12,17 +14,24 @@ typedef struct block {
     uint64_t offset;       /* HAL_NO_PLACE: not placed yet */
     uint32_t tensor;       /* 0: scratch */
     uint32_t def;          /* the step that writes it */
-    uint32_t users, count; /* steps that read or write it, in planner.users: from `users` on so many */
+    uint32_t users, count; /* steps that read or write it, ascending, in planner.users: from `users` on so many */
 } block;
+
+/* Blocks from `first` on, before `end`. */
+typedef struct window {
+    uint32_t first, end;
+} window;
 
 typedef struct planner {
     const hal_program *program;
     const uint64_t *before;
     block *blocks;
     uint32_t count;
+    uint32_t *starts; /* by tensor: where its users begin */
     uint32_t *users;
-    uint32_t *order;  /* blocks, the largest first */
-    uint32_t *placed; /* of those, by offset: scratch of one placement */
+    window *alive;    /* by step: none but these can be alive while it runs */
+    block **order;    /* the largest first */
+    uint32_t *placed; /* by offset: scratch of one placement */
 } planner;
 
 /* May two blocks have bytes in common? */
@@ -48,16 +57,16 @@ static bool done_before(const planner *p, uint32_t first, uint32_t then)
                      : first < then;
 }
 
-/* All that is done with x is done before y is begun; `but` does not count. */
+/* All that is done with x is done before y is begun; `but` does not count. One after another, the last user decides. */
 static bool dead_before(const planner *p, const block *x, const block *y, uint32_t but)
 {
-    for (uint32_t i = 0; i < x->count; i++) {
+    bool dead = true, decided = false;
+    for (uint32_t i = x->count; dead && !decided && i-- > 0;) {
         const uint32_t user = p->users[x->users + i];
-        if (user != but && !done_before(p, user, y->def)) {
-            return false;
-        }
+        dead = user == but || done_before(p, user, y->def);
+        decided = !p->before && user != but;
     }
-    return true;
+    return dead;
 }
 
 /* y may be written exactly over x: the step that does it reads x last, and only as operands that it allows that for. */
@@ -87,16 +96,6 @@ static relation relation_of(const planner *p, const block *x, const block *y)
     return takes_place(p, x, y) || takes_place(p, y, x) ? IN_PLACE : APART;
 }
 
-static bool uses(const hal_step *step, uint32_t tensor)
-{
-    for (uint32_t role = 0; role < HAL_ROLES; role++) {
-        if (step->tensors[role] == tensor) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static hal_status sized(block *b, uint64_t bytes, const char *name)
 {
     b->bytes = bytes;
@@ -108,43 +107,91 @@ static hal_status sized(block *b, uint64_t bytes, const char *name)
     return HAL_OK;
 }
 
-/* The blocks, with their users. */
+/* The users of each tensor; behind them each step as its scratch's. */
+static void find_users(planner *p)
+{
+    const hal_program *program = p->program;
+    const uint32_t steps = program->step_count;
+    uint32_t *ends = p->starts + 1; /* where a tensor's end, the next one's begin */
+    for (uint32_t i = 0; i < steps * HAL_ROLES; i++) {
+        ends[program->steps[i / HAL_ROLES].tensors[i % HAL_ROLES]]++;
+    }
+    ends[0] = 0; /* roles without a tensor */
+    for (uint32_t t = 1, sum = 0; t < program->tensor_count; t++) {
+        sum += ends[t];
+        ends[t] = sum - ends[t];
+    }
+    for (uint32_t i = 0; i < steps * HAL_ROLES; i++) {
+        const uint32_t t = program->steps[i / HAL_ROLES].tensors[i % HAL_ROLES];
+        if (t) {
+            p->users[ends[t]++] = i / HAL_ROLES;
+        }
+    }
+    for (uint32_t i = 0; i < steps; i++) {
+        p->users[steps * HAL_ROLES + i] = i;
+    }
+}
+
+static hal_status add_block(planner *p, uint32_t step, uint32_t tensor, uint64_t bytes)
+{
+    block *b = &p->blocks[p->count++];
+    *b = (block){.tensor = tensor, .def = step, .users = p->program->step_count * HAL_ROLES + step, .count = 1};
+    if (tensor) {
+        b->users = p->starts[tensor];
+        b->count = p->starts[tensor + 1] - b->users;
+    }
+    return sized(b, bytes, tensor ? p->program->tensors[tensor].name : "scratch of a step");
+}
+
 static hal_status collect(planner *p, uint64_t rows, const uint64_t *workspaces)
 {
     const hal_program *program = p->program;
-    uint32_t used = 0;
     hal_status status = HAL_OK;
-    for (uint32_t t = 1; status == HAL_OK && t < program->tensor_count; t++) {
-        const hal_tensor_info *tensor = &program->tensors[t];
-        const uint32_t def = tensor->kind == HAL_TENSOR_STEP ? hal_program_writer(program, t) : UINT32_MAX;
-        if (tensor->output || def == UINT32_MAX) {
-            continue;
-        }
-        block *b = &p->blocks[p->count++];
-        *b = (block){.tensor = t, .def = def, .users = used};
-        status = sized(b, hal_tensor_bytes(tensor, rows), tensor->name);
-        for (uint32_t i = 0; i < program->step_count; i++) {
-            if (uses(&program->steps[i], t)) {
-                p->users[used++] = i;
+    find_users(p);
+    for (uint32_t i = 0; status == HAL_OK && i < program->step_count; i++) {
+        for (uint32_t role = HAL_ROLE_FIRST_OUTPUT; status == HAL_OK && role < HAL_ROLES; role++) {
+            const uint32_t t = program->steps[i].tensors[role];
+            if (t && !program->tensors[t].output) {
+                status = add_block(p, i, t, hal_tensor_bytes(&program->tensors[t], rows));
             }
         }
-        b->count = used - b->users;
-    }
-    for (uint32_t i = 0; status == HAL_OK && workspaces && i < program->step_count; i++) {
-        if (workspaces[i]) {
-            block *b = &p->blocks[p->count++];
-            *b = (block){.def = i, .users = used, .count = 1};
-            p->users[used++] = i;
-            status = sized(b, workspaces[i], "scratch of a step");
+        if (status == HAL_OK && workspaces && workspaces[i]) {
+            status = add_block(p, i, 0, workspaces[i]);
         }
     }
     return status;
 }
 
+static uint32_t last_user(const planner *p, const block *b)
+{
+    return p->users[b->users + b->count - 1];
+}
+
+static void find_alive(planner *p)
+{
+    uint32_t first = 0, end = 0;
+    for (uint32_t i = 0; i < p->program->step_count; i++) {
+        while (end < p->count && (p->before || p->blocks[end].def <= i)) {
+            end++;
+        }
+        while (!p->before && first < end && last_user(p, &p->blocks[first]) < i) {
+            first++;
+        }
+        p->alive[i] = (window){first, end};
+    }
+}
+
+/* Where those are that cannot share with it: alive when it is begun, or begun while it is alive. */
+static window near(const planner *p, const block *b)
+{
+    return (window){p->alive[b->def].first, p->alive[last_user(p, b)].end};
+}
+
 /* Can b lie at `offset`, among those already placed? */
 static bool fits_at(const planner *p, const block *b, uint64_t offset)
 {
-    for (uint32_t i = 0; i < p->count; i++) {
+    const window w = near(p, b);
+    for (uint32_t i = w.first; i < w.end; i++) {
         const block *other = &p->blocks[i];
         if (other->offset == HAL_NO_PLACE || other->size == 0 || offset >= other->offset + other->size ||
             other->offset >= offset + b->size) {
@@ -160,7 +207,8 @@ static bool fits_at(const planner *p, const block *b, uint64_t offset)
 
 static uint64_t place_in_place(const planner *p, const block *b)
 {
-    for (uint32_t i = 0; i < p->count; i++) {
+    const window w = near(p, b);
+    for (uint32_t i = w.first; i < w.end; i++) {
         const block *other = &p->blocks[i];
         if (other->offset != HAL_NO_PLACE && other->size == b->size && relation_of(p, b, other) == IN_PLACE &&
             fits_at(p, b, other->offset)) {
@@ -173,8 +221,9 @@ static uint64_t place_in_place(const planner *p, const block *b)
 /* The least gap that holds it between the blocks that it must keep apart from, or behind them. */
 static uint64_t place_best(const planner *p, const block *b)
 {
+    const window w = near(p, b);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (uint32_t i = w.first; i < w.end; i++) {
         const block *other = &p->blocks[i];
         if (other->offset != HAL_NO_PLACE && other->size && relation_of(p, b, other) != SHARE) {
             uint32_t at = count++;
@@ -197,20 +246,24 @@ static uint64_t place_best(const planner *p, const block *b)
     return best == HAL_NO_PLACE ? end : best;
 }
 
+/* For qsort; of one size, those that are begun first. */
+static int larger_first(const void *left, const void *right)
+{
+    const block *x = *(block *const *)left, *y = *(block *const *)right;
+    return x->size != y->size ? (x->size < y->size ? 1 : -1) : (x > y) - (x < y);
+}
+
 static hal_status place_all(planner *p, hal_memory_plan *plan)
 {
     for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t at = i;
-        for (; at && p->blocks[p->order[at - 1]].size < p->blocks[i].size; at--) {
-            p->order[at] = p->order[at - 1];
-        }
-        p->order[at] = i;
+        p->order[i] = &p->blocks[i];
         if (__builtin_add_overflow(plan->unshared, p->blocks[i].size, &plan->unshared)) {
             return hal_fail(HAL_ERROR_OUT_OF_RANGE, "memory plan: the intermediates pass 2^64 bytes");
         }
     }
+    qsort(p->order, p->count, sizeof(block *), larger_first);
     for (uint32_t i = 0; i < p->count; i++) { /* no end overflows: all lie below the sum of all */
-        block *b = &p->blocks[p->order[i]];
+        block *b = p->order[i];
         const uint64_t same = b->size ? place_in_place(p, b) : 0;
         b->offset = same == HAL_NO_PLACE ? place_best(p, b) : same;
         plan->size = b->offset + b->size > plan->size ? b->offset + b->size : plan->size;
@@ -230,7 +283,7 @@ static void alive_at(const planner *p, uint32_t step, uint64_t *blocks, uint64_t
     uint32_t count = 0;
     uint64_t end = 0;
     *blocks = *places = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (uint32_t i = p->alive[step].first; i < p->alive[step].end; i++) {
         const block *b = &p->blocks[i];
         if (done_before(p, step, b->def) || dead_before(p, b, &at, UINT32_MAX)) {
             continue;
@@ -267,10 +320,13 @@ static bool allocate(planner *p, hal_memory_plan *plan)
     plan->offsets = malloc((tensors + 1) * sizeof *plan->offsets);
     plan->workspace = malloc((steps + 1) * sizeof *plan->workspace);
     p->blocks = calloc(most + 1, sizeof *p->blocks);
-    p->order = calloc(most + 1, sizeof *p->order);
+    p->order = calloc(most + 1, sizeof(block *));
     p->placed = calloc(most + 1, sizeof *p->placed);
+    p->starts = calloc(tensors + 2, sizeof *p->starts);
     p->users = calloc(steps * (HAL_ROLES + 1) + 1, sizeof *p->users);
-    if (!plan->offsets || !plan->workspace || !p->blocks || !p->order || !p->placed || !p->users) {
+    p->alive = calloc(steps + 1, sizeof *p->alive);
+    if (!plan->offsets || !plan->workspace || !p->blocks || !p->order || !p->placed || !p->starts || !p->users ||
+        !p->alive) {
         return false;
     }
     memset(plan->offsets, 0xff, (tensors + 1) * sizeof *plan->offsets); /* HAL_NO_PLACE */
@@ -287,7 +343,10 @@ hal_status hal_memory_plan_make(const hal_program *program, uint64_t rows, const
                             : hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for a memory plan of %u steps",
                                        program->step_count);
     status = status == HAL_OK ? collect(&p, rows, workspaces) : status;
-    status = status == HAL_OK ? place_all(&p, plan) : status;
+    if (status == HAL_OK) {
+        find_alive(&p);
+        status = place_all(&p, plan);
+    }
     if (status == HAL_OK) {
         find_peaks(&p, plan);
     } else {
@@ -296,7 +355,9 @@ hal_status hal_memory_plan_make(const hal_program *program, uint64_t rows, const
     free(p.blocks);
     free(p.order);
     free(p.placed);
+    free(p.starts);
     free(p.users);
+    free(p.alive);
     return status;
 }
 

@@ -138,11 +138,12 @@ static int role_named(const char *name, size_t size)
     if (*name == '~') {
         return '0' - name[1];
     }
-    int role = 0;
-    while (strncmp(hal_role_name((hal_role)role), name, size) != 0 || hal_role_name((hal_role)role)[size]) {
-        role++;
+    for (int role = 0;; role++) {
+        const char *known = hal_role_name((hal_role)role);
+        if (*known == *name && strncmp(known, name, size) == 0 && !known[size]) {
+            return role;
+        }
     }
-    return role;
 }
 
 /* A tensor of one row serves all rows, one of one column all columns. B may be transposed. */
@@ -180,23 +181,24 @@ static bool written_before(const hal_space *space, int role)
 /* One operand; returns what follows it. *keep becomes false if the statement falls without it. */
 static const char *read_access(const maker *m, hal_statement *statement, const char *at, bool write, bool *keep)
 {
-    hal_space_access access = {.write = write};
-    hal_statement with = *statement;
+    hal_space_access *access = &statement->access[statement->accesses];
+    const uint32_t dims = statement->dims;
     const size_t size = strcspn(at, "[");
-    access.role = role_named(at, size);
+    *access = (hal_space_access){.write = write, .role = role_named(at, size)};
     at += size;
     do {
-        at = read_index(m, &with, at + 1, &access.index[access.rank++]);
+        at = read_index(m, statement, at + 1, &access->index[access->rank++]);
     } while (*at == ',');
     const bool must = *++at == '!';
     const bool there =
-        access.role < 0 ? write || written_before(m->space, access.role) : m->step->tensors[access.role] != 0;
-    if (there) {
-        *statement = with;
-        if (access.role >= 0) {
-            fit(m, &access);
+        access->role < 0 ? write || written_before(m->space, access->role) : m->step->tensors[access->role] != 0;
+    if (!there) {
+        statement->dims = dims;
+    } else {
+        statement->accesses++;
+        if (access->role >= 0) {
+            fit(m, access);
         }
-        statement->access[statement->accesses++] = access;
     }
     *keep = *keep && (there || !must);
     return at + must;
@@ -232,9 +234,11 @@ static double flops_of(const maker *m, const hal_statement *statement, bool sum,
 static void read_rule(const maker *m, const rule *r, int functions)
 {
     hal_space *space = m->space;
-    hal_statement statement = {.what = r->what};
+    hal_statement *statement = &space->statement[space->statements]; /* not one of them yet */
     const uint32_t dims = space->dims;
     bool keep = true, write = true, sum = false;
+    statement->dims = statement->accesses = 0;
+    statement->what = r->what;
     for (const char *at = r->text; *at;) {
         if (*at == ' ') {
             at++;
@@ -243,20 +247,20 @@ static void read_rule(const maker *m, const rule *r, int functions)
             write = false;
             at += 1 + sum;
         } else {
-            at = read_access(m, &statement, at, write, &keep);
+            at = read_access(m, statement, at, write, &keep);
         }
     }
-    if (!keep || statement.accesses == 0 || !statement.access[0].write) {
+    if (!keep || statement->accesses == 0 || !statement->access[0].write) {
         space->dims = dims;
         return;
     }
-    statement.flops = flops_of(m, &statement, sum, functions);
-    for (uint32_t i = 0; sum && i < statement.dims; i++) {
-        if (hal_space_reduces(&statement, statement.dim[i])) {
-            space->dim[statement.dim[i]].kind = HAL_DIM_REDUCTION;
+    statement->flops = flops_of(m, statement, sum, functions);
+    for (uint32_t i = 0; sum && i < statement->dims; i++) {
+        if (hal_space_reduces(statement, statement->dim[i])) {
+            space->dim[statement->dim[i]].kind = HAL_DIM_REDUCTION;
         }
     }
-    space->statement[space->statements++] = statement;
+    space->statements++;
 }
 
 /* Dimension d of the result is dimension perm[d] of x. */
@@ -273,7 +277,7 @@ static void read_transpose(const maker *m)
 
 void hal_space_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_space *space)
 {
-    *space = (hal_space){0};
+    space->dims = space->statements = 0; /* what is behind the counts is not looked at */
     const maker m = {program, step, rows, space};
     const bool swiglu = step->op == HAL_STEP_BINARY ? step->binary == HAL_SWIGLU : step->tensors[HAL_ROLE_B_UP] != 0;
     for (uint32_t i = 0; step->op != HAL_STEP_TRANSPOSE && i < HAL_SPACE_STATEMENTS && rules[step->op][i].text; i++) {

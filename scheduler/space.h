@@ -71,6 +71,8 @@ uint64_t hal_space_footprint(const hal_space *space, const hal_space_access *acc
 /* Bytes that a step moves if each tensor is read or written once, as far as it is touched: of a table, the rows that
  * are looked up. */
 uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows);
+/* The same, of the step's space. */
+uint64_t hal_space_step_bytes(const hal_space *space, const hal_program *program, const hal_step *step, uint64_t rows);
 /* How a kernel goes over a space. 0 in a tile: the whole dimension. */
 typedef struct hal_walk {
     uint64_t tile[HAL_SPACE_DIMS]; /* of a statement that reduces: what is loaded once and used for all of it */

@@ -136,11 +136,9 @@ static uint64_t touched(const hal_space *space, const hal_step *step, uint32_t t
     return elements;
 }
 
-uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows)
+uint64_t hal_space_step_bytes(const hal_space *space, const hal_program *program, const hal_step *step, uint64_t rows)
 {
-    hal_space space;
     uint64_t bytes = 0;
-    hal_space_of(program, step, rows, &space);
     for (uint32_t role = 0; role < HAL_ROLES; role++) {
         const uint32_t id = step->tensors[role];
         bool counted = id == 0;
@@ -149,11 +147,18 @@ uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint6
         }
         if (!counted) {
             const uint64_t all = hal_tensor_bytes(&program->tensors[id], rows);
-            const uint64_t some = touched(&space, step, id) * program->tensors[id].element_size;
+            const uint64_t some = touched(space, step, id) * program->tensors[id].element_size;
             bytes += some < all ? some : all;
         }
     }
     return bytes;
+}
+
+uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint64_t rows)
+{
+    hal_space space;
+    hal_space_of(program, step, rows, &space);
+    return hal_space_step_bytes(&space, program, step, rows);
 }
 
 /* Elements that all tiles load or store through an access. Tiles at the edge are smaller: each dimension that indexes
