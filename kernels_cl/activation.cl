@@ -1,8 +1,7 @@
 /* activation.cl - y = act(a), a + b, a b, SiLU(a) b. Constants: DTYPE_A DTYPE_B DTYPE_Y OP STRICT, as flags say,
  * THREADS of a group (1 on CPU devices) and TILE, the columns that it takes. */
-#include "rows.clh"
+#include "activation.clh"
 
-#define BINARY (OP >= ACTIVATION_ADD)
 #define SPANS                                                                                                          \
     global const uchar *a_span, ulong a_offset, global const uchar *b_span, ulong b_offset, global uchar *y_span,      \
         ulong y_offset
@@ -15,24 +14,6 @@ typedef struct row_in {
     float alpha;
     uint between;
 } row_in;
-
-float8 silu8(float8 v, float alpha)
-{
-    return STRICT ? hm_times_sigmoid8(v, alpha * v) : hm_fast_times_sigmoid8(v, alpha * v);
-}
-
-float8 result(float8 v, float8 w, float alpha, uint between)
-{
-    if (OP == ACTIVATION_SILU)
-        return silu8(v, alpha);
-    if (!BINARY)
-        return STRICT ? hm_activate8(OP, v) : hm_fast_activate8(OP, v);
-    if (OP == ACTIVATION_ADD)
-        return flush_if8(STRICT, v + w);
-    if (OP == ACTIVATION_SWIGLU)
-        v = round_to8(between, silu8(v, alpha));
-    return STRICT ? hm_mul8(v, w) : v * w;
-}
 
 /* `count` columns from c on, 8 but at the row's end. */
 __attribute__((always_inline)) void eight(const row_in *in, uint c, uint count)

@@ -19,13 +19,6 @@ uint take(volatile global uint *count, local uint *shared_number)
     return *shared_number;
 }
 
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-uint magnitude(float x)
-{
-    const uint bits = as_uint(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? 0u : bits;
-}
-
 /* A row of D, by all work-items, as quantize_row does. */
 void quantise_row(global const uchar *d, ulong first, uint dtype, uint n, global uchar *codes, global float *scale,
                   local uint *most)

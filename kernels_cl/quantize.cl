@@ -2,30 +2,11 @@
  * from each row's largest magnitude. Constants: DTYPE_X DTYPE_Y OP SCALING STRICT, as flags say, THREADS of a
  * group (1 on CPU devices) and TILE, the columns that it takes. */
 #include "kernel_convert.h"
-#include "rows.clh"
+#include "quantize.clh"
 
 #define SPANS                                                                                                          \
     global const uchar *x_span, ulong x_offset, global uchar *y_span, ulong y_offset, global uchar *s_span,            \
         ulong s_offset
-
-/* A scale that is not a positive finite number spoils what it scales. */
-uint8 codes_of(float8 x, const quantizer *by)
-{
-    return as_uint8(by->scale) - 1u < 0x7f7fffffu ? quantize8(by, x) : (uint8)(0x7fu);
-}
-
-void store_codes(global uchar *y, ulong i, uint count, uint8 codes)
-{
-    const uchar8 bytes = CONVERT8(uchar, codes);
-    if (count == 8) {
-        stream_bytes8(y + i, bytes);
-        return;
-    }
-    uchar v[8];
-    vstore8(bytes, 0, v);
-    for (uint j = 0; j < count; j++)
-        y[i + j] = v[j];
-}
 
 /* Columns [first, first + 8 or fewer) of a row. */
 __attribute__((always_inline)) void eight(global const uchar *x, ulong at_x, global uchar *y, ulong at_y, uint count,
@@ -92,27 +73,6 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize(SPANS,
 #endif
 
 #ifdef HAL_KERNEL_quantize_row
-/* Magnitudes as integers: they compare as the numbers do, and NaN does not count. */
-uint8 magnitudes(float8 x)
-{
-    uint8 bits = as_uint8(x) & 0x7fffffffu;
-    return bits > 0x7f800000u ? (uint8)(0) : bits;
-}
-
-/* The greatest `mine` of a group. */
-uint greatest(uint mine, local uint *partial)
-{
-    const uint thread = get_local_id(0);
-    partial[thread] = mine;
-    for (uint stride = THREADS / 2; stride > 0; stride /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (thread < stride)
-            partial[thread] = max(partial[thread], partial[thread + stride]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return partial[0];
-}
-
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize_row(SPANS, hal_quantize_args args)
 {
     local uint partial[THREADS];
@@ -122,9 +82,9 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void quantize_row(SP
     uint8 most = 0;
     uint c = first;
     for (; c + 8 <= args.columns; c += 8 * THREADS)
-        most = max(most, magnitudes(flush_if8(STRICT, load_elements8(x, DTYPE_X, x_row + c))));
+        most = max(most, magnitude8(flush_if8(STRICT, load_elements8(x, DTYPE_X, x_row + c))));
     if (c < args.columns)
-        most = max(most, magnitudes(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, args.columns - c, 0.0f))));
+        most = max(most, magnitude8(flush_if8(STRICT, load_part8(x, DTYPE_X, x_row + c, args.columns - c, 0.0f))));
     const uint4 four = max(most.lo, most.hi);
     const uint2 two = max(four.lo, four.hi);
     const float scale = hm_row_scale(as_float(greatest(max(two.x, two.y), partial)));

@@ -2,28 +2,9 @@
  * from each row's largest magnitude. One entry each: dtypes and operation come from flags. A work-item takes
  * four columns at a time. */
 #include "kernel_convert.h"
-#include "rows.cuh"
+#include "quantize.cuh"
 
 #define THREADS 256
-
-/* A scale that is not a positive finite number spoils what it scales. */
-__device__ __forceinline__ uint32_t code_of(float x, float scale)
-{
-    return __float_as_uint(scale) - 1u < 0x7f7fffffu ? hm_quantize(x, scale) : 0x7fu;
-}
-
-__device__ __forceinline__ void store_codes(void *y, uint64_t i, uint32_t count, bool wide, const uint32_t (&code)[4])
-{
-    uint8_t *at = (uint8_t *)y + i;
-    if (wide && count >= 4) {
-        *(uint32_t *)at = code[0] | code[1] << 8 | code[2] << 16 | code[3] << 24;
-        return;
-    }
-#pragma unroll
-    for (uint32_t j = 0; j < 4; j++)
-        if (j < count)
-            at[j] = (uint8_t)code[j];
-}
 
 /* Columns [first, first + 4 or fewer) of a row. */
 __device__ __forceinline__ void four(uint32_t flags, const float (&given)[4], void *y, uint64_t at_y, uint32_t count,
@@ -72,20 +53,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     four(args.flags, v, y, row * ldy + column, count, rows_wide(y, type_y, ldy), scale);
 }
 
-/* The greatest `mine` of a group. */
-__device__ __forceinline__ uint32_t greatest(uint32_t mine)
-{
-    __shared__ uint32_t partial[THREADS];
-    partial[threadIdx.x] = mine;
-    for (uint32_t stride = blockDim.x / 2; stride > 0; stride /= 2) {
-        __syncthreads();
-        if (threadIdx.x < stride)
-            partial[threadIdx.x] = max(partial[threadIdx.x], partial[threadIdx.x + stride]);
-    }
-    __syncthreads();
-    return partial[0];
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
     quantize_row(const void *x, void *y, float *scales, const __grid_constant__ hal_quantize_args args)
 {
@@ -102,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < 4; i++)
             most = max(most, magnitude(flush_if(strict, v[i])));
     }
-    const float one = hm_row_scale(__uint_as_float(greatest(most))), scale[4] = {one, one, one, one};
+    const float one = hm_row_scale(__uint_as_float(greatest<THREADS>(most))), scale[4] = {one, one, one, one};
     if (first == 0)
         scales[row] = one;
     for (uint32_t c = first; c < args.columns; c += 4 * blockDim.x) {

@@ -81,21 +81,7 @@ void main()
 #endif
 
 #ifdef HAL_KERNEL_quantize_row
-shared uint partial[THREADS];
-
-/* The greatest `mine` of a group. */
-uint greatest(uint mine)
-{
-    const uint thread = gl_LocalInvocationID.x;
-    partial[thread] = mine;
-    for (uint stride = THREADS / 2; stride > 0; stride /= 2) {
-        barrier();
-        if (thread < stride)
-            partial[thread] = max(partial[thread], partial[thread + stride]);
-    }
-    barrier();
-    return partial[0];
-}
+#include "greatest.glsl"
 
 void main()
 {

@@ -1,10 +1,6 @@
 /* quantize.glsl - what the forms of quantize compute. The file before it declares OP and STRICT. */
 
-/* A scale that is not a positive finite number spoils what it scales. */
-uint code_of(float x, float scale)
-{
-    return floatBitsToUint(scale) - 1u < 0x7f7fffffu ? hm_quantize(x, scale) : 0x7fu;
-}
+#include "codes.glsl"
 
 float number(float x, float scale)
 {

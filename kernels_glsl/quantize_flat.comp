@@ -94,14 +94,7 @@ void main()
 layout(set = 0, binding = 2, std430) writeonly buffer scales_block {
     float scales[];
 };
-shared uint partial[SUBGROUPS];
-
-uint greatest_lane(uint most)
-{
-    [[unroll]] for (uint distance = 4; distance > 0; distance /= 2)
-        most = max(most, subgroupShuffle(most, gl_SubgroupInvocationID ^ distance));
-    return most;
-}
+#include "flat_greatest.glsl"
 
 void main()
 {
@@ -115,11 +108,7 @@ void main()
         [[unroll]] for (uint k = 0; k < 4; k++)
             most = REST == FLAT_WHOLE || column + k < columns ? max(most, magnitude(x[i][k])) : most;
     }
-    partial[subgroup] = greatest_lane(most);
-    barrier();
-    [[unroll]] for (uint i = 0; i < SUBGROUPS; i++)
-        most = max(most, partial[i]);
-    const float scale = hm_row_scale(uintBitsToFloat(most));
+    const float scale = hm_row_scale(uintBitsToFloat(greatest_of_group(subgroup, most)));
     scales[subgroup == 0u ? args.base_s + row : NOWHERE] = scale;
     [[unroll]] for (uint i = 0; i < RUNS; i++)
         store_run_bits(row * args.ldy[0], run0 + i, columns, bits_of_four(x[i], vec4(scale)));
