@@ -3,14 +3,23 @@
 #include "fusion.h"
 
 #include "core.h"
-#include "fusion_rules.h"
+#include "fusion_order.h"
 #include "space.h"
 #include <math.h>
+
+/* What a step moves, and the time that is predicted for it. */
+typedef struct step_cost {
+    uint64_t bytes;
+    double us;
+    bool known;
+} step_cost;
 
 typedef struct fusion {
     hal_program *program;
     const hal_fusion_options *options;
     hal_decisions *decisions;
+    hal_fusion_order order;
+    step_cost *costs; /* by step, as they were asked for */
 } fusion;
 
 /* A GEMM with options that only the second of two phases has (hal_gemm_workspace) stores its sums in FP32 and reads
@@ -38,56 +47,66 @@ static uint64_t again_bytes(const hal_program *program, const hal_step *step, ui
                                                 : 0;
 }
 
-static uint64_t bytes_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
-{
-    return hal_space_bytes(program, step, rows) + 2 * sum_bytes(program, step, rows, mode) +
-           again_bytes(program, step, rows, mode);
-}
-
 /* What the second phase moves is not hidden behind the arithmetic of the first. */
-static double predict_us(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode,
+static step_cost cost_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode,
                          const hal_model_machine *machine)
 {
     const bool matrices = step->op == HAL_STEP_GEMM || step->op == HAL_STEP_ATTENTION;
     const hal_dtype dtype = matrices ? program->tensors[step->tensors[HAL_ROLE_X]].dtype : HAL_F32;
     const uint32_t phases = stored_sums(program, step, mode);
-    const double bytes = (double)(hal_space_bytes(program, step, rows) + again_bytes(program, step, rows, mode));
     hal_space space;
     hal_space_of(program, step, rows, &space);
+    const uint64_t bytes = hal_space_step_bytes(&space, program, step, rows) + again_bytes(program, step, rows, mode);
+    const uint64_t sums = sum_bytes(program, step, rows, mode);
     const double flops = hal_space_flops(&space);
+    step_cost cost = {.bytes = bytes + 2 * sums, .known = true};
     if (phases == 0) {
-        return hal_model_kernels_us(machine, dtype, flops, bytes, 1);
+        cost.us = hal_model_kernels_us(machine, dtype, flops, (double)bytes, 1);
+    } else {
+        const double result = (double)hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_Y]], rows);
+        cost.us = hal_model_kernels_us(machine, dtype, flops, (double)bytes - result + (double)sums, phases) +
+                  hal_model_kernels_us(machine, HAL_F32, 0, (double)sums + result, 1);
     }
-    const double sums = (double)sum_bytes(program, step, rows, mode);
-    const double result = (double)hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_Y]], rows);
-    return hal_model_kernels_us(machine, dtype, flops, bytes - result + sums, phases) +
-           hal_model_kernels_us(machine, HAL_F32, 0, sums + result, 1);
+    return cost;
 }
 
 double hal_step_predict_us(const hal_program *program, const hal_step *step, uint64_t rows,
                            const hal_model_machine *machine)
 {
-    return predict_us(program, step, rows, HAL_MODE_FAST, machine);
+    return cost_of(program, step, rows, HAL_MODE_FAST, machine).us;
+}
+
+static step_cost cost_of_step(const fusion *f, uint32_t step)
+{
+    const hal_fusion_options *o = f->options;
+    step_cost *cost = &f->costs[step];
+    if (!cost->known) {
+        *cost = cost_of(f->program, &f->program->steps[step], o->rows, o->mode, o->machine);
+    }
+    return *cost;
 }
 
 /* Bytes and time of the steps apart and as one. */
-static void cost(const fusion *f, const hal_candidate *c, hal_decision *d)
+static step_cost weigh(const fusion *f, const hal_candidate *c, hal_decision *d)
 {
     const hal_fusion_options *o = f->options;
+    step_cost merged = {.known = false};
     d->us_before = d->us_after = NAN;
     if (c->bytes_before) {
         d->bytes_before = c->bytes_before;
         d->bytes_after = c->bytes_after;
-        return;
+        return merged;
     }
     d->us_before = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        const hal_step *step = &f->program->steps[c->steps[i]];
-        d->bytes_before += bytes_of(f->program, step, o->rows, o->mode);
-        d->us_before += predict_us(f->program, step, o->rows, o->mode, o->machine);
+        const step_cost part = cost_of_step(f, c->steps[i]);
+        d->bytes_before += part.bytes;
+        d->us_before += part.us;
     }
-    d->bytes_after = bytes_of(f->program, &c->merged, o->rows, o->mode);
-    d->us_after = predict_us(f->program, &c->merged, o->rows, o->mode, o->machine);
+    merged = cost_of(f->program, &c->merged, o->rows, o->mode, o->machine);
+    d->bytes_after = merged.bytes;
+    d->us_after = merged.us;
+    return merged;
 }
 
 static bool measured(const fusion *f, const hal_candidate *c, hal_decision *d)
@@ -107,10 +126,21 @@ static bool measured(const fusion *f, const hal_candidate *c, hal_decision *d)
     return true;
 }
 
+/* The figures are put into words when somebody asks. */
 static void say(hal_decision *d, const char *why)
 {
-    snprintf(d->reason, sizeof d->reason, "%s: %.2f MiB for %.2f, %.1f us for %.1f", why, (double)d->bytes_after / MIB,
-             (double)d->bytes_before / MIB, d->us_after, d->us_before);
+    snprintf(d->reason, sizeof d->reason, "%s", why);
+    d->figures = true;
+}
+
+const char *hal_decision_reason(const hal_decision *d, char text[HAL_DECISION_TEXT])
+{
+    if (!d->figures) {
+        return d->reason;
+    }
+    snprintf(text, HAL_DECISION_TEXT, "%s: %.2f MiB for %.2f, %.1f us for %.1f", d->reason,
+             (double)d->bytes_after / MIB, (double)d->bytes_before / MIB, d->us_after, d->us_before);
+    return text;
 }
 
 /* A choice that was imported; NULL: none of this fusion. */
@@ -153,57 +183,6 @@ static void decide(const fusion *f, const hal_candidate *c, hal_decision *d)
     d->verdict = make ? HAL_VERDICT_FUSED : HAL_VERDICT_DECLINED;
 }
 
-/* Whether all that a step reads is written already. */
-static bool ready(const hal_program *program, const hal_step *step, const bool *written)
-{
-    for (uint32_t role = 0; role < HAL_ROLE_FIRST_OUTPUT; role++) {
-        const uint32_t t = step->tensors[role];
-        if (t && program->tensors[t].kind == HAL_TENSOR_STEP && !written[t]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The steps with the merged one in place of its parts, in an order in which they can run, as near as can be to what it
- * was. *place: where the merged one is; UINT32_MAX: it waits for itself. */
-static hal_status arrange(const fusion *f, const hal_candidate *c, hal_step *steps, uint32_t *place)
-{
-    const hal_program *program = f->program;
-    const uint32_t total = program->step_count, last = c->steps[c->count - 1];
-    bool *written = calloc(program->tensor_count + (size_t)total, sizeof *written);
-    *place = UINT32_MAX;
-    if (!written) {
-        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for a fusion of %u steps", total);
-    }
-    bool *done = written + program->tensor_count;
-    for (uint32_t i = 0; i + 1 < c->count; i++) {
-        done[c->steps[i]] = true;
-    }
-    for (uint32_t first = 0, count = 0; first < total;) {
-        uint32_t i = first;
-        while (i < total && (done[i] || !ready(program, i == last ? &c->merged : &program->steps[i], written))) {
-            i++;
-        }
-        if (i == total) {
-            *place = UINT32_MAX;
-            break;
-        }
-        *place = i == last ? count : *place;
-        steps[count] = i == last ? c->merged : program->steps[i];
-        for (uint32_t role = HAL_ROLE_FIRST_OUTPUT; role < HAL_ROLES; role++) {
-            written[steps[count].tensors[role]] = true;
-        }
-        count++;
-        done[i] = true;
-        while (first < total && done[first]) {
-            first++;
-        }
-    }
-    free(written);
-    return HAL_OK;
-}
-
 /* Operators of the graph that the merged step stands for. */
 static uint32_t operators(const fusion *f, const hal_candidate *c)
 {
@@ -229,60 +208,76 @@ static bool reserve(hal_decisions *decisions)
     return list != NULL;
 }
 
-/* Notes the candidate, and makes it if that is decided: *place is where the merged step is then, else UINT32_MAX. */
-static hal_status consider(const fusion *f, const hal_fusion_rule *rule, hal_candidate *c, uint32_t *place)
+/* Notes the candidate, and makes it if that is decided: *at, where its last step is, is where the merged one is then.
+ */
+static hal_status consider(fusion *f, const hal_fusion_rule *rule, hal_candidate *c, uint32_t *at, bool *made)
 {
-    hal_program *program = f->program;
     hal_decisions *decisions = f->decisions;
+    *made = false;
+    if (!reserve(decisions)) {
+        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for %u decisions on fusions", decisions->count);
+    }
+    hal_decision *d = &decisions->list[decisions->count++];
+    *d = (hal_decision){.rule = rule->name, .tensor = c->tensor, .reorders = c->reorders};
     c->merged.fused = operators(f, c);
-    hal_step *steps = malloc(program->step_count * sizeof *steps);
-    if (!steps || !reserve(decisions)) {
-        free(steps);
-        return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for a fusion of %u steps", program->step_count);
+    if (c->verdict == HAL_VERDICT_FUSED && !hal_fusion_order_fits(&f->order, c, *at)) {
+        hal_candidate_refuse(c, "a step between the two needs the first and is needed by the second");
     }
-    hal_status status = arrange(f, c, steps, place);
-    if (status == HAL_OK) {
-        hal_decision *d = &decisions->list[decisions->count++];
-        *d = (hal_decision){.rule = rule->name, .tensor = c->tensor, .reorders = c->reorders};
-        if (*place == UINT32_MAX) {
-            hal_candidate_refuse(c, "a step between the two needs the first and is needed by the second");
-        }
-        cost(f, c, d);
-        d->verdict = c->verdict;
-        memcpy(d->reason, c->reason, sizeof d->reason);
-        if (c->verdict == HAL_VERDICT_FUSED) {
-            decide(f, c, d);
-        }
-        if (d->verdict == HAL_VERDICT_FUSED) {
-            program->step_count -= c->count - 1;
-            memcpy(program->steps, steps, program->step_count * sizeof *steps);
-            for (uint32_t i = 0; i < c->gone_count; i++) {
-                program->tensors[c->gone[i]].kind = HAL_TENSOR_FUSED;
-            }
-        } else {
-            *place = UINT32_MAX;
+    const step_cost merged = weigh(f, c, d);
+    d->verdict = c->verdict;
+    memcpy(d->reason, c->reason, sizeof d->reason);
+    if (c->verdict == HAL_VERDICT_FUSED) {
+        decide(f, c, d);
+    }
+    if (d->verdict == HAL_VERDICT_FUSED) {
+        f->costs[f->order.steps[*at]] = merged;
+        *at = hal_fusion_order_merge(&f->order, c, *at);
+        *made = true;
+        for (uint32_t i = 0; i < c->gone_count; i++) {
+            f->program->tensors[c->gone[i]].kind = HAL_TENSOR_FUSED;
         }
     }
-    free(steps);
+    return HAL_OK;
+}
+
+/* A rule at each step. */
+static hal_status apply(fusion *f, const hal_fusion_rule *rule)
+{
+    hal_status status = HAL_OK;
+    for (uint32_t at = 0; status == HAL_OK && at < f->order.count;) {
+        const hal_fusion_site site = {f->program, f->order.writers, f->order.readers, f->order.steps[at],
+                                      f->options->rows};
+        hal_candidate c;
+        bool made = false;
+        if (site.last != HAL_STEP_GONE && rule->find(&site, &c)) {
+            status = consider(f, rule, &c, &at, &made);
+        }
+        at += !made; /* what was made may be part of more */
+    }
+    hal_fusion_order_pack(&f->order);
     return status;
 }
 
 hal_status hal_fuse(hal_program *program, const hal_fusion_options *options, hal_decisions *decisions)
 {
-    const fusion f = {program, options, decisions};
-    hal_status status = HAL_OK;
     *decisions = (hal_decisions){0};
-    for (uint32_t r = 0; options->policy != HAL_FUSE_NONE && r < hal_fusion_rule_count; r++) {
-        for (uint32_t i = 0; status == HAL_OK && i < program->step_count;) {
-            const hal_fusion_site site = {program, i, options->rows};
-            hal_candidate c;
-            uint32_t place = UINT32_MAX;
-            if (hal_fusion_rules[r].find(&site, &c)) {
-                status = consider(&f, &hal_fusion_rules[r], &c, &place);
-            }
-            i = place == UINT32_MAX ? i + 1 : place; /* what was made may be part of more */
-        }
+    if (options->policy == HAL_FUSE_NONE) {
+        return HAL_OK;
     }
+    fusion f = {.program = program, .options = options, .decisions = decisions};
+    hal_status status = hal_fusion_order_make(&f.order, program);
+    if (status != HAL_OK) {
+        return status;
+    }
+    f.costs = calloc(program->step_count + 1, sizeof *f.costs);
+    if (!f.costs) {
+        status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for the costs of %u steps", program->step_count);
+    }
+    for (uint32_t r = 0; status == HAL_OK && r < hal_fusion_rule_count; r++) {
+        status = apply(&f, &hal_fusion_rules[r]);
+    }
+    hal_fusion_order_finish(&f.order);
+    free(f.costs);
     if (status != HAL_OK) {
         hal_decisions_clear(decisions);
     }

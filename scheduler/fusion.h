@@ -20,8 +20,13 @@ typedef struct hal_decision {
     bool reorders;                      /* sums are taken in another order: other bits */
     uint64_t bytes_before, bytes_after; /* moved by the steps concerned */
     double us_before, us_after;         /* predicted, or (HAL_FUSE_MEASURED) measured */
-    char reason[160];
+    char reason[160];                   /* in words, but for the figures: hal_decision_reason */
+    bool figures;                       /* bytes and times belong to it */
 } hal_decision;
+
+enum { HAL_DECISION_TEXT = 256 };
+/* The reason with its figures, in `text` or the decision. */
+const char *hal_decision_reason(const hal_decision *decision, char text[HAL_DECISION_TEXT]);
 
 typedef struct hal_decisions {
     hal_decision *list;

@@ -25,7 +25,7 @@ const uint32_t hal_fusion_rule_count = sizeof hal_fusion_rules / sizeof hal_fusi
 
 const hal_step *hal_site_made_by(const hal_fusion_site *site, uint32_t tensor, hal_step_op op, uint32_t *index)
 {
-    const uint32_t writer = hal_program_writer(site->program, tensor);
+    const uint32_t writer = site->writers[tensor];
     const hal_step *step = writer == UINT32_MAX ? NULL : &site->program->steps[writer];
     *index = writer;
     return step && step->op == op && step->tensors[HAL_ROLE_Y] == tensor ? step : NULL;
@@ -70,7 +70,7 @@ void hal_candidate_decline(hal_candidate *c, const char *format, ...)
 void hal_candidate_drop(const hal_fusion_site *site, hal_candidate *c, uint32_t tensor)
 {
     const hal_tensor_info *info = hal_site_tensor(site, tensor);
-    const uint32_t readers = hal_program_readers(site->program, tensor);
+    const uint32_t readers = site->readers[tensor];
     c->gone[c->gone_count++] = tensor;
     if (info->output) {
         hal_candidate_refuse(c, "'%s' is an output: it must be in memory", info->name);
@@ -156,7 +156,7 @@ bool hal_fuse_add_rmsnorm(const hal_fusion_site *site, hal_candidate *c)
     hal_candidate_start(site, c, index, sum, norm);
     c->merged.tensors[HAL_ROLE_X] = a;
     c->merged.tensors[HAL_ROLE_RESIDUAL] = b;
-    if (info->output || hal_program_readers(site->program, sum) > 1) {
+    if (info->output || site->readers[sum] > 1) {
         c->merged.tensors[HAL_ROLE_SUM] = sum;
     } else {
         c->gone[c->gone_count++] = sum;

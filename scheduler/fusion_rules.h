@@ -12,7 +12,8 @@ enum { HAL_FUSION_STEPS = 4, HAL_FUSION_REASON = sizeof((hal_decision *)0)->reas
 /* What a rule looks at. */
 typedef struct hal_fusion_site {
     const hal_program *program;
-    uint32_t last; /* the step that the pattern ends at */
+    const uint32_t *writers, *readers; /* by tensor: the step; how many steps */
+    uint32_t last;                     /* the step that the pattern ends at */
     uint64_t rows;
 } hal_fusion_site;
 

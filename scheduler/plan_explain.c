@@ -78,6 +78,7 @@ static void write_steps(FILE *cells, const hal_plan_report *report)
 
 static void write_decisions(FILE *cells, const hal_plan_report *report)
 {
+    char text[HAL_DECISION_TEXT];
     fprintf(cells, "fusion\tof\tverdict\tbytes before\tafter\tus before\tafter\treason\n");
     for (uint32_t i = 0; i < report->plan->decisions.count; i++) {
         const hal_decision *decision = &report->plan->decisions.list[i];
@@ -89,7 +90,7 @@ static void write_decisions(FILE *cells, const hal_plan_report *report)
         cell_us(cells, decision->us_before);
         cell_us(cells, decision->us_after);
         fputc('\t', cells);
-        cell(cells, decision->reason);
+        cell(cells, hal_decision_reason(decision, text));
         fprintf(cells, "%s\n", decision->reorders ? " (reorders sums)" : "");
     }
 }

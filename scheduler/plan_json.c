@@ -56,6 +56,7 @@ static void write_step(FILE *out, const hal_step_report *step)
 static void write_decision(FILE *out, const hal_plan *plan, const hal_decision *decision)
 {
     members m = {out, ""};
+    char text[HAL_DECISION_TEXT];
     fprintf(out, "{");
     string(&m, "rule", decision->rule);
     string(&m, "tensor", plan->program.tensors[decision->tensor].name);
@@ -66,7 +67,7 @@ static void write_decision(FILE *out, const hal_plan *plan, const hal_decision *
     count(&m, "bytes_after", decision->bytes_after);
     number(&m, "us_before", decision->us_before);
     number(&m, "us_after", decision->us_after);
-    string(&m, "reason", decision->reason);
+    string(&m, "reason", hal_decision_reason(decision, text));
     fprintf(out, "}");
 }
 

@@ -86,10 +86,11 @@ static inline const hal_decision *decision(const fixture *f, const char *rule)
 static inline const hal_decision *expect(const fixture *f, const char *rule, hal_verdict verdict, const char *words)
 {
     const hal_decision *d = decision(f, rule);
+    char text[HAL_DECISION_TEXT];
     if (!d) {
         fail_msg("no '%s'", rule);
-    } else if (d->verdict != verdict || !strstr(d->reason, words)) {
-        fail_msg("%s: verdict %d, '%s'; not %d, '%s'", rule, d->verdict, d->reason, verdict, words);
+    } else if (d->verdict != verdict || !strstr(hal_decision_reason(d, text), words)) {
+        fail_msg("%s: verdict %d, '%s'; not %d, '%s'", rule, d->verdict, hal_decision_reason(d, text), verdict, words);
     }
     return d;
 }
