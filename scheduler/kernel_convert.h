@@ -22,6 +22,10 @@ typedef struct hal_quantize_args {
 typedef struct hal_transpose_args {
 #include "kernel_args_transpose.inc"
 } hal_transpose_args;
+
+typedef struct hal_transpose_flat_args {
+#include "kernel_args_transpose_flat.inc"
+} hal_transpose_flat_args;
 #endif
 
 /* ROW_OP bits of rope and gather. */

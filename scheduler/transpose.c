@@ -3,8 +3,11 @@
  *   WIDTH THREADS TILE LOG_B
  * in elements as wide as strides and addresses allow; else `transpose` turns tiles of x's and y's innermost axes, with
  *   WIDTH THREADS TILE SIDE
- * where a group takes a square of SIDE. The others are counted by groups. */
+ * where a group takes a square of SIDE. The others are counted by groups. `transpose_copy_flat` and `transpose_flat`
+ * are the same for devices and operands as in flat.h. */
 #include "transpose.h"
+
+#include "flat.h"
 
 #include "kernel_convert.h"
 
@@ -59,8 +62,9 @@ static void merge_axes(problem *p)
     p->count = kept;
 }
 
-/* The widest element that runs along the innermost axis consist of: a power of two that divides all it must. */
-static void widen(problem *p)
+/* The widest element, up to `most` bytes, that runs along the innermost axis consist of: a power of two that divides
+ * all it must. */
+static void widen(problem *p, uint32_t most)
 {
     axis *inner = &p->axes[p->count - 1];
     uint64_t all = inner->count * p->width;
@@ -68,11 +72,11 @@ static void widen(problem *p)
         all |= (p->axes[i].x | p->axes[i].y) * p->width;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const hal_span *span = &p->operands[i].span;
-        all |= span->kind == HAL_SPAN_SLOT ? p->width : p->operands[i].start + span->offset; /* a slot's is not known */
+        const hal_operand *o = &p->operands[i];
+        all |= hal_operand_placed(o, most) ? o->start + o->span.offset : p->width; /* a slot's may not be known */
     }
     uint32_t width = p->width;
-    while (width < WIDEST && all % (2 * width) == 0) {
+    while (width < most && all % (2 * width) == 0) {
         width *= 2;
     }
     const uint32_t factor = width / p->width;
@@ -142,6 +146,108 @@ static uint32_t task_side(const hal_device_info *info, uint64_t a, uint64_t b, u
     return side;
 }
 
+enum { X, Y, FLAT_OUTER = 4, FLAT_PART_BYTES = 32, FLAT_TEXEL_BYTES = 16 };
+
+/* Where flat kernels read and write; in the widest units where operands and strides allow. */
+typedef struct flat_form {
+    bool copy, wide_x, wide_y;
+    axis a, b;
+} flat_form;
+
+/* Whether all but the innermost stride, and where the operand begins, are multiples of `unit` bytes. */
+static bool steps_by(const problem *p, const flat_form *form, uint32_t of, uint64_t unit)
+{
+    const bool of_y = of == Y;
+    const axis *next = form->copy || of_y ? &form->a : &form->b;
+    uint64_t all = of_y ? next->y : next->x;
+    for (uint32_t i = 0; i < p->count; i++) {
+        all |= of_y ? p->axes[i].y : p->axes[i].x;
+    }
+    return (all * p->width | (p->operands[of].start + p->operands[of].span.offset)) % unit == 0;
+}
+
+/* `p` has the outer axes left. */
+static bool flat_fits(const hal_device_info *info, const problem *p, flat_form *form)
+{
+    const hal_operand *x = &p->operands[X];
+    const uint64_t bytes = info->view_alignment + x->bytes;
+    form->wide_x = (form->copy ? form->b.x : form->a.x) == 1 && steps_by(p, form, X, FLAT_TEXEL_BYTES);
+    form->wide_y = form->b.y == 1 && steps_by(p, form, Y, FLAT_PART_BYTES);
+    return p->count <= FLAT_OUTER && hal_operand_placed(x, info->view_alignment) &&
+           (x->start + x->span.offset) % info->view_alignment <= x->span.offset && bytes < INT32_MAX &&
+           bytes / sizeof(uint32_t) <= info->max_view_elements && hal_flat_has_element_output(info, &p->operands[Y]);
+}
+
+/* What a subgroup takes along a and b, and how many of them lie along b. What is stored element by element makes long
+ * kernels. */
+typedef struct flat_tile {
+    uint32_t texels, parts, subgroups_b;
+} flat_tile;
+
+static flat_tile flat_tile_of(const problem *p, const flat_form *form, bool wide_y)
+{
+    const bool rows = form->a.count >= 8, wide = form->wide_x && wide_y;
+    flat_tile tile = {1, form->copy ? 4 : 1, rows ? 1 : FLAT_SUBGROUPS};
+    if (wide && form->copy) {
+        tile.texels = rows ? 8 : 1;
+        tile.parts = rows ? 4 : 16;
+    } else if (wide) {
+        tile.texels = p->width;
+        tile.parts = 2;
+    }
+    return tile;
+}
+
+/* Those of b from `from` to `to`. */
+static hal_status record_flat_part(hal_cmdlist *list, const problem *p, const flat_form *form, uint64_t from,
+                                   uint64_t to, bool wide_y)
+{
+    static const char *const names[] = {"SIZE", "WIDE_X", "WIDE_Y", "OUTER", "SUBGROUPS_B", "TEXELS", "PARTS"};
+    static const hal_access access[] = {HAL_READ, HAL_WRITE};
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    problem moved = *p;
+    hal_operand *o = moved.operands;
+    const flat_tile tile = flat_tile_of(p, form, wide_y);
+    const uint64_t tall = form->copy ? 1 : FLAT_TEXEL_BYTES / p->width;
+    const uint64_t group_a = FLAT_SUBGROUPS / tile.subgroups_b * tile.texels * tall;
+    const uint64_t group_b = (uint64_t)tile.subgroups_b * tile.parts * (FLAT_PART_BYTES / p->width);
+    const uint32_t constants[] = {p->width, form->wide_x, wide_y, p->count, tile.subgroups_b, tile.texels, tile.parts};
+    hal_operator_launch launch;
+    hal_flat_launch_start(&launch, form->copy ? "transpose_copy_flat" : "transpose_flat", constants, names, 7,
+                          sizeof(hal_transpose_flat_args), FLAT_SUBGROUPS);
+    hal_transpose_flat_args args = {.count_a = (uint32_t)form->a.count,
+                                    .count_b = (uint32_t)(to - from),
+                                    .xa = (uint32_t)form->a.x,
+                                    .xb = (uint32_t)form->b.x,
+                                    .ya = (uint32_t)form->a.y,
+                                    .yb = (uint32_t)form->b.y};
+    uint64_t outer = 1;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const axis *at = &p->axes[p->count - 1 - i];
+        args.counts[i] = (uint32_t)at->count;
+        args.outer_x[i] = (uint32_t)at->x;
+        args.outer_y[i] = (uint32_t)at->y;
+        outer *= at->count;
+    }
+    const uint64_t back = (o[X].start + o[X].span.offset) % info->view_alignment;
+    o[X].span.offset -= back;
+    o[X].span.size = back + o[X].bytes;
+    launch.spec.views[X] = form->wide_x ? HAL_VIEW_RGBA32UI : HAL_VIEW_R32UI;
+    args.base_x = (uint32_t)(back / p->width + from * form->b.x);
+    args.base_y = hal_flat_make_element_output(info, &o[Y]) * hal_dtype_size(o[Y].dtype) / p->width;
+    args.base_y += (uint32_t)(from * form->b.y);
+    launch.grid = HAL_GRID3(hal_groups(to - from, group_b), hal_groups(form->a.count, group_a), outer);
+    return hal_operator_dispatch(list, p->op, &launch, o, access, 2, 0, &args);
+}
+
+/* Whole parts, and what is left of rows. */
+static hal_status record_flat(hal_cmdlist *list, const problem *p, const flat_form *form)
+{
+    const uint64_t part = FLAT_PART_BYTES / p->width, end = form->b.count, wide = form->wide_y ? end / part * part : 0;
+    hal_status status = wide ? record_flat_part(list, p, form, 0, wide, true) : HAL_OK;
+    return status == HAL_OK && wide < end ? record_flat_part(list, p, form, wide, end, false) : status;
+}
+
 /* `p` has at least one axis. */
 static hal_status record(hal_cmdlist *list, problem *p)
 {
@@ -151,8 +257,21 @@ static hal_status record(hal_cmdlist *list, problem *p)
     const bool cpu = info->type == HAL_DEVICE_CPU;
     const uint32_t threads = hal_row_threads(info), inner = inner_of_x(p);
     const bool copy = inner == p->count - 1;
+    hal_operands_align_slots(list, p->operands, 2);
+    if (hal_flat_device(info)) {
+        problem flat = *p;
+        flat_form form = {.copy = copy};
+        if (copy && flat.axes[inner].x == 1 && flat.axes[inner].y == 1) {
+            widen(&flat, 4);
+        }
+        form.b = take(&flat, flat.count - 1);
+        form.a = !copy ? take(&flat, inner) : flat.count ? take(&flat, flat.count - 1) : (axis){1, 0, 0};
+        if (flat_fits(info, &flat, &form)) {
+            return record_flat(list, &flat, &form);
+        }
+    }
     if (copy && p->axes[inner].x == 1 && p->axes[inner].y == 1) {
-        widen(p);
+        widen(p, WIDEST);
     }
     const axis b = take(p, p->count - 1);
     const axis a = !copy ? take(p, inner) : p->count ? take(p, p->count - 1) : (axis){1, 0, 0};
