@@ -173,6 +173,11 @@ void hal_set64(uint32_t words[2], uint64_t value)
     words[1] = (uint32_t)(value >> 32);
 }
 
+uint64_t hal_fewer(uint64_t x, uint64_t y)
+{
+    return x < y ? x : y;
+}
+
 uint64_t hal_groups(uint64_t size, uint64_t tile)
 {
     return size / tile + (size % tile != 0);

@@ -54,6 +54,7 @@ hal_status hal_operand_check_output(const char *op, const hal_operand *operands,
 
 void hal_set64(uint32_t words[2], uint64_t value);
 uint64_t hal_groups(uint64_t size, uint64_t tile); /* tiles that cover `size`; 0 for 0 */
+uint64_t hal_fewer(uint64_t x, uint64_t y);        /* the less of two counts */
 
 /* `wanted`, a power of two, halved until a group of so many work-items is allowed. */
 uint32_t hal_threads_allowed(const hal_device_info *info, uint32_t wanted);
