@@ -12,6 +12,8 @@ struct hal_graph {
     hal_status failed;
     char failure[512];
     hal_program program;
+    uint32_t *names; /* tensors with a name that was given, by its hash; 0: a free place. Half are free */
+    uint32_t name_places, name_count;
 };
 
 static bool is_graph(const hal_graph *graph)
@@ -54,6 +56,7 @@ void hal_graph_destroy(hal_graph *graph)
 {
     if (is_graph(graph)) {
         hal_program_clear(&graph->program);
+        free(graph->names);
         graph->type = 0;
         free(graph);
     }
@@ -189,6 +192,49 @@ static bool check_dims(hal_graph *graph, const char *op, const char *name, const
     return true;
 }
 
+/* Where a name is, or the free place where it would be. */
+static uint32_t *place_of(const hal_graph *graph, const char *name)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *c = name; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    }
+    uint32_t at = hash & (graph->name_places - 1);
+    while (graph->names[at] && strcmp(graph->program.tensors[graph->names[at]].name, name) != 0) {
+        at = (at + 1) & (graph->name_places - 1);
+    }
+    return &graph->names[at];
+}
+
+/* For one more name. */
+static bool make_room(hal_graph *graph)
+{
+    if (2 * (graph->name_count + 1) <= graph->name_places) {
+        return true;
+    }
+    const uint32_t places = graph->name_places;
+    uint32_t *names = graph->names, *larger = calloc(places ? 2 * places : 64, sizeof *larger);
+    if (!larger) {
+        return hal_graph_refuse(graph, HAL_ERROR_OUT_OF_MEMORY, "out of host memory for the names of a graph");
+    }
+    graph->names = larger;
+    graph->name_places = places ? 2 * places : 64;
+    for (uint32_t i = 0; i < places; i++) {
+        if (names[i]) {
+            *place_of(graph, graph->program.tensors[names[i]].name) = names[i];
+        }
+    }
+    free(names);
+    return true;
+}
+
+/* The name of a tensor that check_name has let pass. */
+static void note_name(hal_graph *graph, uint32_t id)
+{
+    *place_of(graph, graph->program.tensors[id].name) = id;
+    graph->name_count++;
+}
+
 static bool check_name(hal_graph *graph, const char *op, const char *name)
 {
     if (!name || !*name || *name == '%') {
@@ -196,13 +242,12 @@ static bool check_name(hal_graph *graph, const char *op, const char *name)
                                 "%s: name is %s%s%s; give one that does not begin with %%", op, name ? "'" : "",
                                 name ? name : "NULL", name ? "'" : "");
     }
-    for (uint32_t i = 1; i < graph->program.tensor_count; i++) {
-        if (strcmp(graph->program.tensors[i].name, name) == 0) {
-            return hal_graph_refuse(graph, HAL_ERROR_INVALID_ARGUMENT,
-                                    "%s: there is a tensor '%s' already; names are unique in a graph", op, name);
-        }
+    if (!make_room(graph)) {
+        return false;
     }
-    return true;
+    return !*place_of(graph, name) ||
+           hal_graph_refuse(graph, HAL_ERROR_INVALID_ARGUMENT,
+                            "%s: there is a tensor '%s' already; names are unique in a graph", op, name);
 }
 
 static hal_tensor add(hal_graph *graph, const hal_tensor_info *info, const char *name)
@@ -212,6 +257,9 @@ static hal_tensor add(hal_graph *graph, const hal_tensor_info *info, const char 
     if (status != HAL_OK) {
         pass_on(graph, status);
         return HAL_NO_TENSOR;
+    }
+    if (name) {
+        note_name(graph, id);
     }
     return (hal_tensor){id, graph->tag};
 }
@@ -332,6 +380,7 @@ void hal_graph_output(hal_graph *graph, const char *name, hal_tensor tensor)
     }
     free(info->name);
     info->name = copy;
+    note_name(graph, id);
     info->output = true;
     info->output_slot = graph->program.outputs++;
 }

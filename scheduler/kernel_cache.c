@@ -49,15 +49,17 @@ static void cache_destroy(void *state)
     free(table);
 }
 
-/* FNV-1a. */
+/* Every operator that is told comes by here: FNV-1a, but a word at a time, and the upper half of the product. */
 static uint32_t spec_hash(const hal_kernel_spec *spec)
 {
-    const unsigned char *bytes = (const unsigned char *)spec;
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < sizeof *spec; i++) {
-        hash = (hash ^ bytes[i]) * 16777619u;
+    _Static_assert(sizeof *spec % sizeof(uint32_t) == 0, "a spec is hashed by words");
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof *spec; i += sizeof(uint32_t)) {
+        uint32_t word;
+        memcpy(&word, (const char *)spec + i, sizeof word);
+        hash = (hash ^ word) * 1099511628211u;
     }
-    return hash;
+    return (uint32_t)(hash >> 32);
 }
 
 /* The entry of `spec`, made if need be; NULL when out of memory. */

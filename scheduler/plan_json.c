@@ -106,8 +106,8 @@ static void write_report(FILE *out, const hal_plan_report *report)
     string(&m, "machine", plan->machine.name);
     count(&m, "rows", report->rows);
     write_stats(&m, &report->stats);
-    number(&m, "one_stream_us", plan->serial_us);
-    number(&m, "best_schedule_us", plan->spread_us);
+    number(&m, "one_stream_us", plan->desc.streams > 1 ? plan->serial_us : NAN); /* else nobody asked */
+    number(&m, "best_schedule_us", plan->desc.streams > 1 ? plan->spread_us : NAN);
     number(&m, "told_us", report->told.count ? report->told.us : NAN);
     number(&m, "replayed_us", report->replayed.count ? report->replayed.us : NAN);
     number(&m, "recording_us", report->recording.count ? report->recording.us : NAN);

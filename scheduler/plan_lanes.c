@@ -186,20 +186,23 @@ static void choose(hal_plan *plan, const double *cost, double busy, bool force, 
 
 hal_status hal_plan_spread(hal_plan *plan, bool force)
 {
+    plan->streams = 1;
+    if (plan->desc.streams == 1) {
+        return HAL_OK;
+    }
     const hal_program *program = &plan->program;
     const uint32_t steps = program->step_count;
     const uint64_t rows = plan->has_rows ? plan->desc.measure_rows : 1;
     schedule s = {.stream = calloc(steps + 1, sizeof *s.stream), .finish = calloc(steps + 1, sizeof *s.finish)};
     double *cost = calloc(steps + 1, sizeof *cost), busy = 0;
     hal_status status = s.stream && s.finish && cost ? HAL_OK : no_memory(plan);
-    plan->streams = 1;
     for (uint32_t i = 0; status == HAL_OK && i < steps; i++) {
         cost[i] = hal_step_predict_us(program, &program->steps[i], rows, &plan->machine);
         busy += hal_plan_floor_us(plan, i, rows);
         plan->serial_us += cost[i];
     }
     plan->spread_us = plan->serial_us;
-    if (status == HAL_OK && plan->desc.streams > 1 && steps <= MOST_STEPS) {
+    if (status == HAL_OK && steps <= MOST_STEPS) {
         choose(plan, cost, busy, force, &s);
         status = s.streams > 1 ? use_schedule(plan, &s) : HAL_OK;
     }

@@ -68,8 +68,8 @@ struct hal_plan {
     hal_event *fork, **join;
     hal_plan_lane *lanes; /* by step; NULL with one stream */
     uint32_t *waits;
-    uint64_t *before; /* see memory_plan.h; NULL: steps run in order */
-    double serial_us, spread_us;
+    uint64_t *before;            /* see memory_plan.h; NULL: steps run in order */
+    double serial_us, spread_us; /* predicted on one stream and on those; 0 where only one may be used */
 
     pthread_mutex_t prepare; /* one program is recorded at a time */
     pthread_mutex_t lock;    /* everything below */

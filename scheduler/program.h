@@ -116,7 +116,7 @@ const char *hal_step_name(const hal_step *step, char name[HAL_STEP_NAME]); /* "g
 const char *hal_role_name(hal_role role);                                  /* "x", "scale_a" */
 const char *hal_tensor_dtype_name(const hal_tensor_info *tensor);          /* "bf16"; indices: "i32", "i64" */
 
-/* step.c: a step as the operator that does it. spans by tensor id; workspace may be none. */
+/* step.c: a step as the operator that does it. spans by tensor id, NULL: slots, one a role; workspace may be none. */
 hal_status hal_step_record(hal_cmdlist *list, const hal_program *program, const hal_step *step, uint64_t rows,
                            hal_mode mode, const hal_span *spans, hal_span workspace);
 /* Scratch that makes it fastest on the device: 0 where it needs none. */

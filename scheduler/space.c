@@ -117,8 +117,11 @@ static uint32_t dimension(const maker *m, hal_statement *statement, char letter)
 /* Letters up to a comma or bracket; returns where that is. */
 static const char *read_index(const maker *m, hal_statement *statement, const char *at, hal_affine *index)
 {
-    const char *end = at + strcspn(at, ",]");
+    const char *end = at;
     int64_t times = 1;
+    while (*end != ',' && *end != ']') {
+        end++;
+    }
     for (const char *letter = end; letter-- > at;) {
         if (isdigit((unsigned char)*letter)) {
             index->plus += times * (*letter - '0');
@@ -183,7 +186,10 @@ static const char *read_access(const maker *m, hal_statement *statement, const c
 {
     hal_space_access *access = &statement->access[statement->accesses];
     const uint32_t dims = statement->dims;
-    const size_t size = strcspn(at, "[");
+    size_t size = 0;
+    while (at[size] != '[') {
+        size++;
+    }
     *access = (hal_space_access){.write = write, .role = role_named(at, size)};
     at += size;
     do {

@@ -9,7 +9,7 @@ typedef struct call {
     const hal_step *step;
     uint64_t rows;
     hal_mode mode;
-    const hal_span *spans; /* by tensor id */
+    const hal_span *spans; /* by tensor id; NULL: memory is not there yet, a slot a role stands for it */
     hal_span workspace;
 } call;
 
@@ -23,7 +23,7 @@ static const hal_tensor_info *tensor_of(const call *c, hal_role role)
 static hal_span span_of(const call *c, hal_role role)
 {
     const uint32_t id = c->step->tensors[role];
-    return id ? c->spans[id] : (hal_span){0};
+    return !id ? (hal_span){0} : c->spans ? c->spans[id] : hal_slot(role, 0);
 }
 
 static hal_dtype dtype_of(const call *c, hal_role role)
@@ -206,30 +206,11 @@ hal_status hal_step_record(hal_cmdlist *list, const hal_program *program, const 
     return record[step->op](list, &(call){program, step, rows, mode, spans, workspace});
 }
 
-/* Spans that stand for memory which is not there yet: slots, one a role. NULL: out of memory. */
-static hal_span *stand_ins(const hal_program *program, const hal_step *step)
-{
-    hal_span *spans = calloc(program->tensor_count, sizeof *spans);
-    for (uint32_t role = 0; spans && role < HAL_ROLES; role++) {
-        if (step->tensors[role]) {
-            spans[step->tensors[role]] = hal_slot(role, 0);
-        }
-    }
-    if (!spans) {
-        hal_set_error("out of host memory for the operands of a step");
-    }
-    return spans;
-}
-
 hal_status hal_step_workspace(hal_device *device, const hal_program *program, const hal_step *step, uint64_t rows,
                               hal_mode mode, uint64_t *size)
 {
     *size = 0;
-    hal_span *spans = stand_ins(program, step);
-    if (!spans) {
-        return HAL_ERROR_OUT_OF_MEMORY;
-    }
-    const call c = {program, step, rows, mode, spans, {0}};
+    const call c = {program, step, rows, mode, NULL, {0}};
     hal_status status = HAL_OK;
     if (step->op == HAL_STEP_GEMM) {
         const hal_gemm_desc desc = gemm_desc(&c);
@@ -241,7 +222,6 @@ hal_status hal_step_workspace(hal_device *device, const hal_program *program, co
         const hal_attention_desc desc = attention_desc(&c);
         status = hal_attention_workspace(device, &desc, size);
     }
-    free(spans);
     return status;
 }
 
@@ -256,12 +236,7 @@ hal_status hal_step_prepare(hal_device *device, const hal_program *program, cons
     if (status != HAL_OK) {
         return status;
     }
-    hal_span *spans = stand_ins(program, step);
-    if (spans) {
-        const hal_span workspace = size ? hal_slot(HAL_ROLES, 0) : (hal_span){0};
-        status = hal_step_record(list, program, step, rows, mode, spans, workspace);
-    }
-    free(spans);
+    status = hal_step_record(list, program, step, rows, mode, NULL, size ? hal_slot(HAL_ROLES, 0) : (hal_span){0});
     hal_cmdlist_destroy(list);
-    return spans ? status : HAL_ERROR_OUT_OF_MEMORY;
+    return status;
 }

@@ -297,6 +297,30 @@ static void dump_to_a_full_disk(void **state)
     hal_graph_destroy(graph);
 }
 
+/* However many names there are, each is found again. */
+static void many_names(void **state)
+{
+    (void)state;
+    enum { NAMES = 300 };
+    for (uint32_t again = 0; again < NAMES; again += 13) {
+        hal_graph *graph = NULL;
+        char name[16];
+        assert_int_equal(hal_graph_create(NULL, &graph), HAL_OK);
+        for (uint32_t i = 0; i < NAMES; i++) {
+            snprintf(name, sizeof name, "name %u", i);
+            const hal_tensor x = hal_graph_input(graph, name, HAL_F16, HAL_DIMS(HAL_ROWS, 8));
+            snprintf(name, sizeof name, "output %u", i);
+            hal_graph_output(graph, name, hal_graph_activation(graph, x, HAL_ACT_SILU));
+        }
+        assert_int_equal(hal_graph_status(graph), HAL_OK);
+        snprintf(name, sizeof name, again % 2 ? "output %u" : "name %u", again);
+        hal_graph_input(graph, name, HAL_F16, HAL_DIMS(HAL_ROWS, 8));
+        assert_int_equal(hal_graph_status(graph), HAL_ERROR_INVALID_ARGUMENT);
+        assert_non_null(strstr(hal_last_error(), name));
+        hal_graph_destroy(graph);
+    }
+}
+
 /* Host memory that runs out */
 
 static void out_of_memory_anywhere(void **state)
@@ -395,6 +419,7 @@ int main(void)
         cmocka_unit_test(dumps_keep_the_point),
         cmocka_unit_test(dot_dump),
         cmocka_unit_test(dump_to_a_full_disk),
+        cmocka_unit_test(many_names),
         cmocka_unit_test(out_of_memory_anywhere),
         cmocka_unit_test(programs),
         cmocka_unit_test(step_names),
