@@ -1,5 +1,5 @@
-/* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row; no mask. Constants: DTYPE_X
- * DTYPE_Y LOG STRICT, as flags say, RUNS of each of SUBGROUPS, REST, as in kernel_flat.h. */
+/* softmax_flat.comp - softmax.comp for CPU devices, see flat.glsl: a group takes a row. Constants: DTYPE_X DTYPE_Y LOG
+ * STRICT, as flags say, RUNS of each of SUBGROUPS, REST, as in kernel_flat.h, DTYPE_MASK. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -12,6 +12,7 @@ layout(constant_id = 3) const uint STRICT = 0;
 layout(constant_id = 4) const uint RUNS = 8;
 layout(constant_id = 5) const uint SUBGROUPS = 8;
 layout(constant_id = 6) const uint REST = 0;
+layout(constant_id = 7) const uint DTYPE_MASK = 0;
 #include "kernel_rows.h"
 
 layout(push_constant) uniform push_block {
@@ -23,11 +24,31 @@ layout(push_constant) uniform push_block {
 #include "softmax.glsl"
 
 layout(set = 0, binding = 0) uniform usamplerBuffer x_view;
+layout(set = 0, binding = 1) uniform usamplerBuffer mask_view;
 #define Y_BINDING 2
 #include "flat_output.glsl"
 
-uint x_at; /* where the row begins */
+uint x_at, mask_at; /* where the row begins */
 float base;
+
+/* Scores under the mask of columns c to c + 3. */
+vec4 masked(uint c, vec4 s)
+{
+    const uint texel = args.base_mask + (mask_at + c) / 4;
+    if (DTYPE_MASK == SOFTMAX_BOOL) {
+        const uint bytes = texelFetch(mask_view, int(texel)).x;
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            s[i] = (bytes >> 8 * i & 0xffu) != 0u ? s[i] : -HM_INFINITY;
+        return s;
+    }
+    const vec4 mask = fetch_texel(mask_view, DTYPE_MASK, texel);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        const float m = flush_if(strict, mask[i]);
+        precise float v = HM_ADD(s[i], m);
+        s[i] = m == -HM_INFINITY ? m : flush_if(strict, v);
+    }
+    return s;
+}
 
 /* Scores of columns c to c + 3; -infinity beyond the row. */
 vec4 scores(uint c)
@@ -35,8 +56,11 @@ vec4 scores(uint c)
     const vec4 x = fetch_texel(x_view, DTYPE_X, args.base_x + (x_at + c) / 4);
     vec4 s;
     [[unroll]] for (uint i = 0; i < 4; i++)
-        s[i] = REST == FLAT_WHOLE || c + i < args.columns ? score_of(flush_if(strict, x[i]), args.scale)
-                                                          : -HM_INFINITY;
+        s[i] = score_of(flush_if(strict, x[i]), args.scale);
+    if (DTYPE_MASK != 0u)
+        s = masked(c, s);
+    [[unroll]] for (uint i = 0; i < 4; i++)
+        s[i] = REST == FLAT_WHOLE || c + i < args.columns ? s[i] : -HM_INFINITY;
     return s;
 }
 
@@ -58,6 +82,7 @@ void main()
     const uint lane = gl_SubgroupInvocationID, subgroup = known(gl_LocalInvocationID.y, 3), run0 = subgroup * RUNS;
     const uint row = known(gl_WorkGroupID.x, FLAT_DIGITS) + args.group_base[0], y_at = row * args.ldy[0];
     x_at = row * args.ldx[0];
+    mask_at = DTYPE_MASK != 0u ? row % args.mask_rows * args.ldmask[0] : 0u;
     float most = -HM_INFINITY;
     [[unroll]] for (uint i = 0; i < RUNS; i++)
         most = greatest(scores((run0 + i) * FLAT_RUN + 4 * lane), most);

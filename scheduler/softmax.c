@@ -92,10 +92,18 @@ static hal_softmax_args args_of(const problem *p, uint32_t online, uint32_t keep
     return args;
 }
 
+static bool flat_fits(const hal_device_info *info, const problem *p, const hal_row_shape *shape, hal_flat_row *row)
+{
+    const hal_operand *o = p->operands;
+    return shape->flat && hal_row_has_view(info, &o[AT_X]) && (!p->mask || hal_row_has_view(info, &o[AT_MASK])) &&
+           hal_flat_has_output(info, &o[AT_Y]) && hal_flat_row_of(info, p->columns, row);
+}
+
 static void plan_flat(const hal_device_info *info, problem *p, const hal_flat_row *row, hal_operator_launch *launch,
                       hal_softmax_args *args)
 {
-    static const char *const names[] = {"DTYPE_X", "DTYPE_Y", "LOG", "STRICT", "RUNS", "SUBGROUPS", "REST"};
+    static const char *const names[] = {"DTYPE_X", "DTYPE_Y",   "LOG",  "STRICT",
+                                        "RUNS",    "SUBGROUPS", "REST", "DTYPE_MASK"};
     hal_operand *o = p->operands;
     *args = args_of(p, 0, 0, 1);
     const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
@@ -104,12 +112,16 @@ static void plan_flat(const hal_device_info *info, problem *p, const hal_flat_ro
                                   ROW_STRICT(args->flags),
                                   row->runs,
                                   row->subgroups,
-                                  hal_flat_rest(p->columns, (uint64_t)row->subgroups * row->runs * FLAT_RUN)};
-    hal_flat_launch_start(launch, "softmax_flat", constants, names, 7, sizeof *args, row->subgroups);
+                                  hal_flat_rest(p->columns, (uint64_t)row->subgroups * row->runs * FLAT_RUN),
+                                  p->mask};
+    hal_flat_launch_start(launch, "softmax_flat", constants, names, 8, sizeof *args, row->subgroups);
     launch->grid = HAL_GRID1(p->rows);
     args->base_x = hal_row_make_view(info, &o[AT_X], &launch->spec.views[AT_X]);
     args->base_y = hal_flat_make_output(info, &o[AT_Y]);
     launch->spec.views[AT_MASK] = launch->spec.views[AT_X];
+    if (p->mask) {
+        args->base_mask = hal_row_make_view(info, &o[AT_MASK], &launch->spec.views[AT_MASK]);
+    }
 }
 
 static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, hal_operator_launch *launch,
@@ -119,12 +131,12 @@ static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, 
                                         "KEEP",    "STRICT",     "THREADS", "ROWS"};
     const hal_operand *o = p->operands;
     const hal_row_shape shape = hal_row_shape_of(info, p->rows, p->columns, forms);
-    const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
     hal_flat_row row;
-    if (view && shape.flat && hal_flat_has_output(info, &o[AT_Y]) && hal_flat_row_of(info, p->columns, &row)) {
+    if (flat_fits(info, p, &shape, &row)) {
         plan_flat(info, p, &row, launch, args);
         return HAL_OK;
     }
+    const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
     const uint32_t strict = p->mode == HAL_MODE_STRICT;
     const uint32_t keep = shape.task ? task_keep(info, p->columns) : shape.keep, online = !keep && !strict;
     const uint32_t constants[] = {
