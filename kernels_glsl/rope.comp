@@ -11,6 +11,7 @@ layout(constant_id = 1) const uint INTERLEAVED = 0;
 layout(constant_id = 2) const uint HAS_IDS = 0;
 layout(constant_id = 3) const uint STRICT = 0;
 layout(constant_id = 4) const uint THREADS = 256;
+#include "rope.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer block {
     uint64_t span[5]; /* x, y, cos, sin, position ids */
@@ -19,13 +20,6 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer blo
 layout(push_constant) uniform push_block {
     block args;
 };
-
-/* a c + b s */
-float turn(float a, float c, float b, float s)
-{
-    precise float y = STRICT != 0u ? HM_ADD(hm_mul(a, c), hm_mul(b, s)) : HM_ADD(HM_MUL(a, c), HM_MUL(b, s));
-    return flush_if(STRICT != 0u, y);
-}
 
 /* The row of the tables for this token. */
 uint64_t position_of(uint token)
@@ -58,8 +52,8 @@ void main()
             s = load_element(args.span[3], HAL_KERNEL_F32, position * pairs + i);
         }
         const uint first = INTERLEAVED != 0u ? 2 * i : i, second = INTERLEAVED != 0u ? 2 * i + 1 : i + pairs;
-        const float a = flush_if(STRICT != 0u, load_element(x, DTYPE, x_at + first));
-        const float b = flush_if(STRICT != 0u, load_element(x, DTYPE, x_at + second));
+        const float a = flush_if(strict, load_element(x, DTYPE, x_at + first));
+        const float b = flush_if(strict, load_element(x, DTYPE, x_at + second));
         store_element(y, DTYPE, y_at + first, turn(a, c, b, -s));
         store_element(y, DTYPE, y_at + second, turn(b, c, a, s));
     }

@@ -1,12 +1,36 @@
 /* gather.c - hal_gather: the kernel `gather`, with constants
  *   DTYPE_T DTYPE_Y INT64 THREADS TILE
- * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row. */
+ * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row. `gather_flat` is the same for
+ * devices and operands as in flat.h. */
+#include "flat.h"
+#include "row_kernels.h"
+
 #include "kernel_convert.h"
-#include "operand.h"
 
 #include "recording.h"
 
 enum { AT_TABLE, AT_IDS, AT_Y, OPERANDS };
+
+static bool flat_fits(const hal_device_info *info, const hal_operand *o)
+{
+    return hal_flat_device(info) && hal_row_has_view(info, &o[AT_TABLE]) && hal_flat_has_elements(info, &o[AT_IDS]) &&
+           hal_flat_has_output(info, &o[AT_Y]);
+}
+
+static void plan_flat(const hal_device_info *info, const hal_gather_desc *desc, hal_operand *o,
+                      hal_operator_launch *launch, hal_gather_args *args)
+{
+    static const char *const names[] = {"DTYPE_T", "DTYPE_Y", "INT64", "REST", "RUNS"};
+    const uint32_t runs = desc->columns >= 4 * FLAT_SUBGROUPS * FLAT_RUN ? 4 : 1;
+    const uint64_t group_columns = (uint64_t)FLAT_SUBGROUPS * runs * FLAT_RUN;
+    const uint32_t constants[] = {(uint32_t)desc->dtype, (uint32_t)desc->dtype_y, desc->ids_are_int64,
+                                  hal_flat_rest(desc->columns, group_columns), runs};
+    hal_flat_launch_start(launch, "gather_flat", constants, names, 5, sizeof *args, FLAT_SUBGROUPS);
+    launch->grid = HAL_GRID2(hal_groups(desc->columns, group_columns), desc->count);
+    args->base_table = hal_row_make_view(info, &o[AT_TABLE], &launch->spec.views[AT_TABLE]);
+    args->base_ids = hal_flat_make_elements(info, &o[AT_IDS], &launch->spec.views[AT_IDS]);
+    args->base_y = hal_flat_make_output(info, &o[AT_Y]);
+}
 
 static hal_status record(hal_cmdlist *list, const char *op, const hal_gather_desc *desc)
 {
@@ -31,10 +55,6 @@ static hal_status record(hal_cmdlist *list, const char *op, const hal_gather_des
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     const uint32_t threads = hal_row_threads(info), tile = hal_row_tile(info);
     const uint32_t constants[] = {(uint32_t)desc->dtype, (uint32_t)desc->dtype_y, desc->ids_are_int64, threads, tile};
-    hal_operator_launch launch;
-    hal_operator_launch_start(&launch, "gather", constants, names, 5, sizeof(hal_gather_args));
-    launch.spec.group[0] = threads;
-    launch.grid = HAL_GRID2(hal_groups(desc->columns, tile), desc->count);
     hal_gather_args args = {
         .count = (uint32_t)desc->count,
         .columns = (uint32_t)desc->columns,
@@ -42,6 +62,15 @@ static hal_status record(hal_cmdlist *list, const char *op, const hal_gather_des
         .flags = ROW_FLAGS(constants[0], constants[1], 0u, 0u, 0u, desc->ids_are_int64 ? GATHER_INT64 : 0u)};
     hal_set64(args.ldt, o[AT_TABLE].ld);
     hal_set64(args.ldy, o[AT_Y].ld);
+    hal_operator_launch launch;
+    hal_operands_align_slots(list, o, OPERANDS);
+    if (flat_fits(info, o)) {
+        plan_flat(info, desc, o, &launch, &args);
+    } else {
+        hal_operator_launch_start(&launch, "gather", constants, names, 5, sizeof(hal_gather_args));
+        launch.spec.group[0] = threads;
+        launch.grid = HAL_GRID2(hal_groups(desc->columns, tile), desc->count);
+    }
     return hal_operator_dispatch(list, op, &launch, o, access, OPERANDS, AT_TABLE, &args);
 }
 

@@ -37,6 +37,10 @@ typedef struct hal_rope_args {
 #include "kernel_args_rope.inc"
 } hal_rope_args;
 
+typedef struct hal_rope_flat_args {
+#include "kernel_args_rope_flat.inc"
+} hal_rope_flat_args;
+
 typedef struct hal_gather_args {
 #include "kernel_args_gather.inc"
 } hal_gather_args;

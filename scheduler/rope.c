@@ -1,13 +1,18 @@
 /* rope.c - hal_rope: the kernel `rope`, with constants
  *   DTYPE INTERLEAVED HAS_IDS STRICT THREADS
- * A group of THREADS work-items (one task on CPU devices) turns some heads of a token. And the tables for it. */
+ * A group of THREADS work-items (one task on CPU devices) turns some heads of a token. `rope_flat` is the same for
+ * devices and operands as in flat.h. And the tables for it. */
+#include "flat.h"
+#include "row_kernels.h"
+
 #include "kernel_convert.h"
-#include "operand.h"
 
 #include "recording.h"
 #include <math.h>
 
-enum { AT_X, AT_Y, AT_COS, AT_SIN, AT_IDS, OPERANDS };
+enum { AT_X, AT_Y, AT_COS, AT_SIN, AT_IDS, OPERANDS, MOST_RUNS = 16 };
+
+static const hal_access access_of[OPERANDS] = {HAL_READ, HAL_WRITE, HAL_READ, HAL_READ, HAL_READ};
 
 /* No two heads of y may share memory: the larger stride steps over all that the smaller one reaches. */
 static hal_status check_apart(const char *op, const hal_rope_desc *desc)
@@ -40,10 +45,65 @@ static hal_status check(const char *op, hal_rope_desc *desc, hal_operand *operan
     return status == HAL_OK ? hal_operand_check_output(op, operands, OPERANDS, AT_Y, 1u << AT_X) : status;
 }
 
+/* Runs of each half of the pairs, if they are apart and halves have whole ones. */
+static uint32_t pair_runs(const hal_rope_desc *desc)
+{
+    return !desc->interleaved && desc->rotary_dim % (2 * FLAT_RUN) == 0 ? desc->rotary_dim / (2 * FLAT_RUN) : 0;
+}
+
+static bool flat_fits(const hal_device_info *info, const hal_rope_desc *desc, const hal_operand *o)
+{
+    const uint64_t y_token = desc->y_token * hal_dtype_size(desc->dtype);
+    const bool together = desc->interleaved || pair_runs(desc) || !hal_operands_overlap(&o[AT_X], &o[AT_Y]);
+    return hal_flat_device(info) && together && desc->rotary_dim % 8 == 0 && desc->head_dim <= MOST_RUNS * FLAT_RUN &&
+           hal_row_has_view(info, &o[AT_X]) && (desc->tokens == 1 || (desc->x_token % 4 == 0 && y_token % 32 == 0)) &&
+           hal_flat_has_output(info, &o[AT_Y]) && hal_row_has_view(info, &o[AT_COS]) &&
+           hal_row_has_view(info, &o[AT_SIN]) && (!o[AT_IDS].present || hal_flat_has_elements(info, &o[AT_IDS]));
+}
+
+static hal_status record_flat(hal_cmdlist *list, const char *op, const hal_rope_desc *desc, hal_operand *o)
+{
+    static const char *const names[] = {"DTYPE_Y", "INTERLEAVED", "HAS_IDS",     "STRICT",
+                                        "REST",    "RUNS",        "SUBGROUPS_H", "PAIR_RUNS"};
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    const uint32_t runs = (uint32_t)hal_groups(desc->head_dim, FLAT_RUN);
+    uint32_t across = 1; /* heads of a group */
+    while (across < FLAT_SUBGROUPS && across < desc->heads) {
+        across *= 2;
+    }
+    const uint32_t rest = desc->head_dim % FLAT_RUN ? FLAT_PART : FLAT_RUNS; /* heads and tokens end anywhere */
+    const uint32_t constants[] = {
+        (uint32_t)desc->dtype, desc->interleaved, o[AT_IDS].present, desc->mode == HAL_MODE_STRICT, rest, runs, across,
+        pair_runs(desc)};
+    hal_operator_launch launch;
+    hal_flat_launch_start(&launch, "rope_flat", constants, names, 8, sizeof(hal_rope_flat_args), FLAT_SUBGROUPS);
+    launch.grid = HAL_GRID2(hal_groups(desc->heads, across), hal_groups(desc->tokens, FLAT_SUBGROUPS / across));
+    hal_view *views = launch.spec.views;
+    hal_rope_flat_args args = {.tokens = (uint32_t)desc->tokens,
+                               .heads = desc->heads,
+                               .head_dim = desc->head_dim,
+                               .rotary_dim = desc->rotary_dim,
+                               .x_token = (uint32_t)desc->x_token,
+                               .x_head = (uint32_t)desc->x_head,
+                               .y_token = (uint32_t)desc->y_token,
+                               .y_head = (uint32_t)desc->y_head,
+                               .positions = (uint32_t)desc->positions,
+                               .first = desc->first_position < INT32_MAX ? (uint32_t)desc->first_position
+                                                                         : INT32_MAX, /* beyond any table */
+                               .base_x = hal_row_make_view(info, &o[AT_X], &views[AT_X]),
+                               .base_y = hal_flat_make_output(info, &o[AT_Y]),
+                               .base_cos = hal_row_make_view(info, &o[AT_COS], &views[AT_COS]),
+                               .base_sin = hal_row_make_view(info, &o[AT_SIN], &views[AT_SIN])};
+    views[AT_IDS] = views[AT_X];
+    if (o[AT_IDS].present) {
+        args.base_ids = hal_flat_make_elements(info, &o[AT_IDS], &views[AT_IDS]);
+    }
+    return hal_operator_dispatch(list, op, &launch, o, access_of, OPERANDS, AT_X, &args);
+}
+
 static hal_status record(hal_cmdlist *list, const char *op, hal_rope_desc *desc)
 {
     static const char *const names[] = {"DTYPE", "INTERLEAVED", "HAS_IDS", "STRICT", "THREADS"};
-    static const hal_access access[OPERANDS] = {HAL_READ, HAL_WRITE, HAL_READ, HAL_READ, HAL_READ};
     const bool has_ids = desc->position_ids.kind != HAL_SPAN_NONE;
     const uint64_t pairs = desc->rotary_dim / 2;
     /* Position ids are 4 bytes each, as F32 is; 4-byte alignment is all that they need. */
@@ -60,6 +120,10 @@ static hal_status record(hal_cmdlist *list, const char *op, hal_rope_desc *desc)
         return status;
     }
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    hal_operands_align_slots(list, operands, OPERANDS);
+    if (flat_fits(info, desc, operands)) {
+        return record_flat(list, op, desc, operands);
+    }
     const uint32_t threads = hal_row_threads(info), strict = desc->mode == HAL_MODE_STRICT;
     const uint32_t constants[] = {(uint32_t)desc->dtype, desc->interleaved, has_ids, strict, threads};
     const uint32_t work = hal_row_tile(info); /* elements of a group, about */
@@ -82,7 +146,7 @@ static hal_status record(hal_cmdlist *list, const char *op, hal_rope_desc *desc)
     hal_set64(args.y_head, desc->y_head);
     hal_set64(args.positions, desc->positions);
     hal_set64(args.first, desc->first_position);
-    return hal_operator_dispatch(list, op, &launch, operands, access, OPERANDS, AT_X, &args);
+    return hal_operator_dispatch(list, op, &launch, operands, access_of, OPERANDS, AT_X, &args);
 }
 
 static hal_status tell(hal_cmdlist *list, const hal_rope_desc *given)

@@ -145,6 +145,102 @@ static void test_random(void **state)
     }
 }
 
+/* Heads that begin at multiples of 32 bytes and tables at texels: what flat kernels (scheduler/flat.h) take. With and
+ * without columns that are left over, more heads or tokens than a group takes, and in place. */
+static void create_wide(operand *x, fixture *f, const char *name, hal_dtype dtype, const uint64_t shape[3],
+                        bool outside, matrix_fill fill, uint64_t *seed)
+{
+    const uint64_t row = (shape[2] + 31) / 32 * 32 + 32 * random_below(seed, 2);
+    *x = (operand){.name = name,
+                   .host = {.dtype = dtype,
+                            .rows = shape[1],
+                            .columns = shape[2],
+                            .ld = outside ? row * shape[0] : row,
+                            .stride = outside ? row : row * shape[1],
+                            .batch = shape[0],
+                            .offset = 32 * random_below(seed, 2)}};
+    matrix_create(&x->host, fill, seed);
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = x->host.bytes, .label = name), &x->buffer));
+    operand_upload(x, f);
+}
+
+static void create_wide_tables(rope_case *c, fixture *f, uint64_t positions, uint64_t *seed)
+{
+    const uint64_t pairs = c->rotary_dim / 2;
+    operand_create_at(&c->cos, f, "cos", HAL_F32, positions, pairs, 4, pairs, FILL_RANDOM, seed);
+    operand_create_at(&c->sin, f, "sin", HAL_F32, positions, pairs, 8, pairs, FILL_RANDOM, seed);
+}
+
+static void run_wide(fixture *f, uint32_t head_dim, uint32_t rotary_dim, uint32_t round, uint64_t *seed)
+{
+    static const uint64_t counts[][2] = {{1, 1}, {9, 3}, {5, 8}, {3, 9}, {17, 2}}; /* tokens, heads */
+    const uint64_t *count = counts[round % 5], shape[] = {count[0], count[1], head_dim}, positions = 20;
+    const hal_dtype dtype = (hal_dtype)(HAL_F32 + round % 3);
+    rope_case c = {
+        .rotary_dim = rotary_dim, .interleaved = round / 3 % 2, .mode = (hal_mode)(round % 2 * HAL_MODE_STRICT)};
+    create_wide(&c.x, f, "x", dtype, shape, round / 5 % 2, FILL_RANDOM, seed);
+    create_wide(&c.y, f, "y", dtype, shape, round / 7 % 2, FILL_POISON, seed);
+    create_wide_tables(&c, f, positions, seed);
+    c.first = random_below(seed, 12); /* the last tokens have no angles now and then */
+    if (round / 2 % 2) {
+        c.positions = calloc(shape[0], sizeof *c.positions);
+        assert_non_null(c.positions);
+        for (uint64_t i = 0; i < shape[0]; i++) {
+            c.positions[i] = (int32_t)random_below(seed, 22) - 1;
+        }
+        OK(hal_buffer_create(f->device, HAL_BUFFER(.size = shape[0] * 4), &c.ids));
+        OK(hal_cmd_upload(f->list, hal_whole(c.ids), c.positions, shape[0] * 4));
+    }
+    operand *const outputs[] = {&c.y};
+    operands_run(f, tell_rope, &c, outputs, 1);
+    check_rope(&c);
+    free_case(&c);
+}
+
+static void test_wide(void **state)
+{
+    static const uint32_t dims[][2] = {{128, 128}, {64, 64}, {256, 256}, {96, 64}, {80, 80},
+                                       {40, 40},   {80, 64}, {128, 40},  {36, 24}, {512, 512}};
+    fixture *f = *state;
+    uint64_t seed = 43;
+    for (uint32_t round = 0; round < 60; round++) {
+        run_wide(f, dims[round % 10][0], dims[round % 10][1], round / 10 + round, &seed);
+    }
+}
+
+/* In place gives what it gives elsewhere. */
+static void test_wide_in_place(void **state)
+{
+    static const uint32_t dims[] = {128, 64, 80, 256};
+    fixture *f = *state;
+    uint64_t seed = 44;
+    for (uint32_t round = 0; round < 16; round++) {
+        const uint64_t shape[] = {5, 3, dims[round % 4]};
+        rope_case c = {.rotary_dim = dims[round % 4], .interleaved = round / 4 % 2};
+        create_wide(&c.x, f, "x", (hal_dtype)(HAL_F32 + round % 3), shape, false, FILL_RANDOM, &seed);
+        create_wide_tables(&c, f, 5, &seed);
+        OK(hal_buffer_create(f->device, HAL_BUFFER(.size = c.x.host.bytes), &c.y.buffer));
+        c.y.host = c.x.host;
+        OK(hal_cmd_copy(f->list, hal_whole(c.y.buffer), hal_whole(c.x.buffer)));
+        OK(tell_rope(f->list, &c));
+        uint8_t *apart = malloc(c.x.host.bytes), *inside = malloc(c.x.host.bytes);
+        assert_non_null(apart);
+        assert_non_null(inside);
+        OK(hal_cmd_download(f->list, apart, hal_whole(c.y.buffer)));
+        hal_buffer *const y = c.y.buffer;
+        c.y.buffer = c.x.buffer;
+        OK(tell_rope(f->list, &c));
+        OK(hal_cmd_download(f->list, inside, hal_whole(c.x.buffer)));
+        OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+        assert_memory_equal(apart, inside, c.x.host.bytes);
+        free(apart);
+        free(inside);
+        hal_buffer_destroy(y);
+        c.y = (operand){0};
+        free_case(&c);
+    }
+}
+
 /* In place, and every mode gives the host's own bits for numbers that are not subnormal. */
 static void test_in_place_and_strict(void **state)
 {
@@ -260,7 +356,8 @@ static void test_rules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_in_place_and_strict),
-                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),        cmocka_unit_test(test_wide),
+                                       cmocka_unit_test(test_wide_in_place), cmocka_unit_test(test_in_place_and_strict),
+                                       cmocka_unit_test(test_table),         cmocka_unit_test(test_rules)};
     return ROWS_MAIN("rope", tests);
 }
