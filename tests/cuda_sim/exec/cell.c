@@ -168,12 +168,12 @@ static inline uint64_t find_race(const actor_view *v, const race_cell *cell, uin
     return 0;
 }
 
-static inline void set_write(sim_race *race, race_cell *cell, uint64_t stamp, uint32_t lane)
+static inline void set_write(const actor_view *v, race_cell *cell, uint32_t lane)
 {
-    bool same = without_lane(cell->write) == stamp && stamp_lane(cell->write) != lane; /* of this instruction */
-    cell->write = with_lane(stamp, same ? SEVERAL_LANES : lane);
+    bool same = without_lane(cell->write) == v->stamp && stamp_lane(cell->write) != lane; /* of this instruction */
+    cell->write = with_lane(v->stamp, !same ? lane : v->waits ? SEVERAL_LANES : MIXED_LANES);
     memset(cell->since, 0, sizeof cell->since);
-    race_leave_list(race, cell->more, 1);
+    race_leave_list(v->race, cell->more, 1);
     cell->more = 0;
 }
 
@@ -229,13 +229,13 @@ static inline uint64_t touch_cell(const actor_view *v, race_cell *cell, uint32_t
     return other;
 }
 
-static inline uint64_t cell_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step)
+uint64_t race_cell_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step)
 {
     switch (step) {
     case CHECK:
         return find_race(v, cell, lane);
     case WRITE:
-        set_write(v->race, cell, v->stamp, lane);
+        set_write(v, cell, lane);
         return 0;
     default:
         return touch_cell(v, cell, lane);
@@ -251,10 +251,10 @@ uint64_t race_word_step(const actor_view *v, race_cell *cell, uint32_t lane, rac
         return 0;
     }
     if (!is_split(cell)) {
-        return cell_step(v, cell, lane, step);
+        return race_cell_step(v, cell, lane, step);
     }
     for (; *at < end; ++*at) {
-        uint64_t other = cell_step(v, &bytes_of(v->race, cell)[*at % 4], lane, step);
+        uint64_t other = race_cell_step(v, &bytes_of(v->race, cell)[*at % 4], lane, step);
         if (other) {
             return other;
         }

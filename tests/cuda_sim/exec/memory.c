@@ -553,6 +553,37 @@ sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset
     return options->no_races ? SIM_NEXT : sim_race_agent(agent, owner, offset, size, access);
 }
 
+/* The first undefined byte of the pieces, or UINT32_MAX. */
+static uint32_t undefined_in_pieces(const uint32_t *defined, const uint64_t *pieces, uint32_t count)
+{
+    uint32_t missing = 0, at = UINT32_MAX;
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint64_t left = pieces[k]; left; left &= left - 1) {
+            const uint32_t piece = 64 * k + (uint32_t)__builtin_ctzll(left);
+            missing |= ~(defined[piece / 2] >> piece % 2 * 16) & 0xffff;
+        }
+        for (uint64_t left = missing ? pieces[k] : 0; left && at == UINT32_MAX; left &= left - 1) {
+            const uint32_t offset = SIM_PIECE * (64 * k + (uint32_t)__builtin_ctzll(left));
+            const uint32_t byte = first_undefined(defined, offset, SIM_PIECE);
+            at = byte == UINT32_MAX ? byte : offset + byte;
+        }
+    }
+    return at;
+}
+
+sim_next sim_shared_pieces_by_agent(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count)
+{
+    const sim_options *options = sim_opts(agent->issuer);
+    if (!options->no_undefined) {
+        uint32_t missing = undefined_in_pieces(owner->shared_defined, pieces, count);
+        if (missing != UINT32_MAX) {
+            return fault_undefined(agent->issuer, agent->insn,
+                                   agent->lane < PTX_LANES ? (int)agent->lane : SIM_ALL_LANES, "shared", missing);
+        }
+    }
+    return options->no_races ? SIM_NEXT : sim_race_agent_pieces(agent, owner, pieces, count);
+}
+
 sim_next sim_shared_by_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
                                    uint32_t size)
 {

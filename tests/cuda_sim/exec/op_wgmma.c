@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GROUP_WARPS = 4, WARP_ROWS = 16, MAX_COLUMNS = 256, CHUNK = 16, DEPTH_BYTES = 32, MAX_DEPTH = 32 };
+enum { GROUP_WARPS = 4, WARP_ROWS = 16, MAX_COLUMNS = 256, CHUNK = SIM_PIECE, DEPTH_BYTES = 32, MAX_DEPTH = 32 };
 enum { MAX_SUMS = MAX_COLUMNS / 2, INPUTS = 4 };
 
 typedef struct wgmma {
@@ -79,25 +79,11 @@ typedef struct chunks {
 
 static sim_next read_chunks(operation *op, const chunks *read)
 {
+    enum { BASE = SIM_SHARED_BASE / CHUNK / 64 };
     sim_block *block = op->base.agent.issuer->block;
-    uint32_t count = sizeof read->bits * 8, at = 0;
-    while (at < count) {
-        if (!(read->bits[at / 64] >> at % 64)) {
-            at = (at / 64 + 1) * 64;
-            continue;
-        }
-        at += (uint32_t)__builtin_ctzll(read->bits[at / 64] >> at % 64);
-        uint32_t from = at;
-        while (at < count && read->bits[at / 64] >> at % 64 & 1) {
-            at++;
-        }
-        sim_next next =
-            sim_shared_by_agent(&op->base.agent, block, from * CHUNK - SIM_SHARED_BASE, (at - from) * CHUNK, SIM_READ);
-        if (next != SIM_NEXT) {
-            return next;
-        }
-    }
-    return SIM_NEXT;
+    uint32_t count = (block->shared_bytes + 64 * CHUNK - 1) / (64 * CHUNK);
+    uint32_t most = sizeof read->bits / sizeof read->bits[0] - BASE;
+    return sim_shared_pieces_by_agent(&op->base.agent, block, read->bits + BASE, count < most ? count : most);
 }
 
 /* `rows` of the matrix from row `first` on, K = DEPTH_BYTES, as their chunks lie in the other matrix `to`: [rows][K]

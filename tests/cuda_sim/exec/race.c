@@ -24,12 +24,12 @@
 static void describe_thread(const sim_warp *warp, uint32_t lane, char *text, size_t size)
 {
     const uint32_t *dims = warp->block->cluster->worker->run->launch->block;
-    uint32_t thread = warp->id * PTX_LANES + (lane == SEVERAL_LANES ? 0 : lane);
+    uint32_t thread = warp->id * PTX_LANES + (lane >= PTX_LANES ? 0 : lane);
     char block[32] = "";
     if (warp->block->cluster->block_count > 1) {
         snprintf(block, sizeof block, " of block rank %" PRIu32, warp->block->rank);
     }
-    if (lane == SEVERAL_LANES) {
+    if (lane >= PTX_LANES) {
         snprintf(text, size, "lanes of warp %" PRIu32 "%s", warp->id, block);
     } else {
         snprintf(text, size, "thread (%" PRIu32 ",%" PRIu32 ",%" PRIu32 ")%s", thread % dims[0],
@@ -264,6 +264,20 @@ sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uin
     } else {
         other = shadow_step(&v, owner->shadow, TOUCH, agent->lane, offset, size, &at);
     }
+    if (other) {
+        return report(&v, agent->issuer, agent->insn, agent->lane, owner, at, other);
+    }
+    return v.race->failed ? out_of_memory(agent->issuer, agent->insn) : SIM_NEXT;
+}
+
+sim_next sim_race_agent_pieces(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count)
+{
+    if (!agent->knows) {
+        return SIM_NEXT;
+    }
+    actor_view v = view_of_agent(agent, SIM_READ);
+    uint32_t at = 0;
+    uint64_t other = shadow_touch_pieces(&v, owner->shadow, agent->lane, pieces, count, &at);
     if (other) {
         return report(&v, agent->issuer, agent->insn, agent->lane, owner, at, other);
     }

@@ -22,9 +22,10 @@ enum {
     TIME_MASK = (1 << TIME_BITS) - 1,
     MAX_INSN = (1 << INSN_BITS) - 1,
     MAX_SPLITS = (1 << (LANE_BITS + INSN_BITS)) - 1,
-    SPLIT_ACTOR = 0xfff, /* shadow.c: the word's bytes differ */
+    SPLIT_ACTOR = 0xfff, /* shadow.c: the word's bytes, or the piece's words, differ */
     MAX_ACTORS = SPLIT_ACTOR,
-    SEVERAL_LANES = PTX_LANES
+    SEVERAL_LANES = PTX_LANES, /* of an agent: all lanes issued it together */
+    MIXED_LANES                /* of an agent: several issued it each for itself */
 };
 
 /* known[a]: accesses of actor a up to this time are in the past; fenced[a]: those that passed to the async proxy. */
@@ -56,8 +57,8 @@ typedef struct race_place {
     sim_clock clock;
 } race_place;
 
-/* What happened to a word, or to a byte of a split word: the last weak write, and what has touched it since then and
- * doesn't conflict with each other: reads, strong accesses. `more`: a list of chunks with further ones. */
+/* What happened to a piece, a word, or a byte of a split word: the last weak write, and what has touched it since then
+ * and doesn't conflict with each other: reads, strong accesses. `more`: a list of chunks with further ones. */
 enum { CELL_STAMPS = 2, CHUNK_STAMPS = 7 };
 typedef struct race_cell {
     uint64_t write, since[CELL_STAMPS];
@@ -68,7 +69,8 @@ typedef struct race_chunk {
     uint32_t next, users; /* users: cells whose `more` it is; of the first chunk of a list */
 } race_chunk;
 
-/* What a run of words of this access was like (shadow.c), but for lanes and instructions, and what was made of it. */
+/* What a piece or a run of words of this access was like (shadow.c), but for lanes and instructions, and what was made
+ * of it. */
 typedef struct race_last {
     uint64_t use; /* sim_race.use then, else it is of another access */
     enum { NOT_CLEAR, ONLY_CLEAR, IN_STAMPS, IN_LIST } made;
@@ -91,13 +93,15 @@ typedef struct sim_race {
     uint32_t chunks, chunk_capacity, free_chunk;
     race_cell (*split)[4]; /* the bytes of split words */
     uint32_t splits, split_capacity, *free_splits, free_split_count;
-    race_last last[RACE_LASTS]; /* by the last writer */
+    race_last last[RACE_LASTS]; /* shadow_run.h: last_like() */
     uint64_t use, stamp;        /* stamp: of the access that `last` is of */
 } sim_race;
 
-/* The words' cells, member by member, so that many words are looked at together. */
+/* A cell for each piece of 16 bytes; where its words differ, a cell for each, member by member, so that many words are
+ * looked at together. */
 struct sim_shadow {
     sim_race *race;
+    race_cell *piece;
     uint64_t *write, *since[CELL_STAMPS];
     uint32_t *more;
 };
@@ -164,6 +168,9 @@ typedef struct shadow_places {
 } shadow_places;
 uint64_t shadow_lanes(const actor_view *v, race_step step, const shadow_places *places, uint32_t *culprit,
                       uint32_t *at);
+/* An agent reads pieces of 16 bytes, a bit for each; `count` words of bits. */
+uint64_t shadow_touch_pieces(const actor_view *v, struct sim_shadow *shadow, uint32_t lane, const uint64_t *pieces,
+                             uint32_t count, uint32_t *at);
 /* All lanes, `size` bytes each (4 to 32), in a row from `offset` on, quickly. false: perhaps there is a race; the lanes
  * must be taken one by one. */
 bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size);

@@ -77,6 +77,8 @@ void race_leave_list(sim_race *race, uint32_t list, uint32_t users);
 uint32_t race_own_list(sim_race *race, uint32_t list, uint32_t users);
 /* A new chunk before the others. 0: out of memory. */
 uint32_t race_lengthen_list(sim_race *race, uint32_t list, uint32_t users);
+/* One cell, as a whole. */
+uint64_t race_cell_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step);
 /* Bytes *at to end - 1 of one word; *at becomes the one that races. */
 uint64_t race_word_step(const actor_view *v, race_cell *cell, uint32_t lane, race_step step, uint32_t *at,
                         uint32_t end);

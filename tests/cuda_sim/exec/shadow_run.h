@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* `count` words from `first` on, word i by lane `lane` + (i >> shift); by one lane: shift ONE_LANE. */
-enum { ONE_LANE = 31, RUN = 32, ANY_LANE = SEVERAL_LANES + 1 }; /* what ANY_LANE knows, all lanes do */
+enum { ONE_LANE = 31, RUN = 32, ANY_LANE = MIXED_LANES + 1 }; /* what ANY_LANE knows, all lanes do */
 typedef struct words {
     uint32_t first, count, lane, shift;
 } words;
@@ -123,10 +123,15 @@ static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, cons
 
 /* --- the run before --- */
 
-/* Where a run like this one has left what was made of it. */
+/* Where a run like this one has left what was made of it: by who wrote it and who touched it first. */
+static ALWAYS_INLINE race_last *last_like(const actor_view *v, uint64_t write, uint64_t since)
+{
+    return &v->race->last[(stamp_actor(write) + stamp_actor(since)) % RACE_LASTS];
+}
+
 static ALWAYS_INLINE race_last *last_of(const actor_view *v, const struct sim_shadow *shadow, const words *w)
 {
-    return &v->race->last[stamp_actor(shadow->write[w->first]) % RACE_LASTS];
+    return last_like(v, shadow->write[w->first], shadow->since[0][w->first]);
 }
 
 /* Four words' stamps at once; where the host has no such registers the compiler splits them. */
@@ -151,8 +156,8 @@ static ALWAYS_INLINE bool like_last(const actor_view *v, const race_last *last, 
     if (last->use != v->race->use || last->made == NOT_CLEAR) {
         return false;
     }
-    if (w->count == 4 || w->count == 8) {
-        return four_like_last(last, shadow, w->first) && (w->count == 4 || four_like_last(last, shadow, w->first + 4));
+    if (w->count == 4) {
+        return four_like_last(last, shadow, w->first);
     }
     const uint64_t *write = shadow->write + w->first;
     const uint32_t *more = shadow->more + w->first;

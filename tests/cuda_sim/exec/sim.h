@@ -29,6 +29,7 @@
 #define SIM_PARAM_WINDOW  UINT64_C(0xfc00000000000000)
 enum {
     SIM_SHARED_BASE = 1024,
+    SIM_PIECE = 16, /* bytes of shared memory that most accesses come in multiples of */
     SIM_RANK_SHIFT = 24,
     SIM_MAX_WARPS = 32,
     SIM_MAX_CLUSTER = 16,
@@ -222,6 +223,8 @@ void sim_addresses(const sim_warp *warp, uint32_t slot, bool wide, int64_t offse
 /* Read or write by an asynchronous agent (TMA, cp.async, wgmma) of `size` bytes of a block's shared memory at `offset`
  * (from 0): bounds are the caller's; defined bits are checked (read) or set (write) here, races through `agent`. */
 sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+/* Reads of pieces of SIM_PIECE bytes: a bit for each, from the block's first on, in `count` words. */
+sim_next sim_shared_pieces_by_agent(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count);
 /* Aligned writes of at most 32 bytes for lanes of its issuer, at offset[lane] of *owner[lane]. */
 sim_next sim_shared_by_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
                                    uint32_t size);
@@ -279,6 +282,7 @@ void sim_agent_complete_warp(sim_agent *agent, sim_warp *warp);
 void sim_agent_reads_done(sim_agent *agent, sim_warp *warp);
 void sim_agent_end(sim_agent *agent);
 sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
+sim_next sim_race_agent_pieces(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count);
 /* Writes for lanes of its issuer, at offset[lane] of *owner[lane]. */
 sim_next sim_race_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
                               uint32_t size);

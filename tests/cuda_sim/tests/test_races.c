@@ -366,6 +366,10 @@ static void copies(void)
     sim_tester.options.no_undefined = true;
     RACES(COPY "bar.sync 0; ld.shared.b32 x, [%next];", 64, "");
     RACES(COPY "cp.async.wait_group 0; ld.shared.b32 x, [%next];", 64, "");
+    /* Copies of several lanes to one place: each knows of its own only. */
+#define ONE_PLACE "cp.async.ca.shared.global [%base], [g], 4; cp.async.commit_group; cp.async.wait_group 0; "
+    RACES(ONE_PLACE "ld.shared.b32 x, [%base];", 32, "");
+    PASSES(ONE_PLACE "bar.warp.sync 0xffffffff; ld.shared.b32 x, [%base];", 32);
     RACES(COPY "cp.async.wait_group 1; bar.sync 0; ld.shared.b32 x, [%next];", 64, "");
     sim_tester.options.no_undefined = false;
     RACES(COPY "st.shared.b32 [%at], z; cp.async.wait_group 0;", 64, "");
