@@ -162,7 +162,7 @@ static void print_runs(FILE *out, const hal_plan_report *report)
             report->programs, (unsigned long long)stats->programs_recorded,
             (unsigned long long)stats->programs_dropped);
     if (stats->runs) {
-        fprintf(out, "host: last run %.2f us", stats->submit_us);
+        fprintf(out, "host: last run timed %.2f us", stats->submit_us);
         print_mean(out, "telling the steps", &report->told);
         print_mean(out, "replaying", &report->replayed);
         print_mean(out, "recording", &report->recording);

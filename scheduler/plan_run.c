@@ -13,6 +13,7 @@ typedef struct run {
     bool own;           /* the plan's scratch is used */
     bool misaligned;    /* for a recorded list */
     bool replayed;      /* else told */
+    bool timed;         /* by the device's clock, if it has one, and where it is replayed by the host's */
     hal_event **timers; /* recorded before each step and at the end, all on one stream; NULL: an ordinary run */
 } run;
 
@@ -259,9 +260,14 @@ static hal_status unpad(run *r)
     return status;
 }
 
+static bool will_replay(const run *r)
+{
+    return r->shape->list && !r->timers && !r->misaligned;
+}
+
 static hal_status carry_out(run *r)
 {
-    r->replayed = r->shape->list && !r->timers && !r->misaligned;
+    r->replayed = will_replay(r);
     hal_status status = r->padded || !r->replayed ? check_overlap(r) : HAL_OK;
     status = status == HAL_OK && r->padded ? pad(r) : status;
     if (status == HAL_OK) {
@@ -270,11 +276,12 @@ static hal_status carry_out(run *r)
     return status == HAL_OK && r->padded ? unpad(r) : status;
 }
 
-/* Timestamps cost a submission on some drivers: only some runs have them. */
+/* Timestamps cost a submission on some drivers, and two looks at the clock a tenth of a replay: only some runs have
+ * them. */
 static bool is_timed(const hal_plan *plan)
 {
     const uint64_t number = plan->runs + 1;
-    return plan->start && (number % 64 == 0 || (number & (number - 1)) == 0);
+    return number % 64 == 0 || (number & (number - 1)) == 0;
 }
 
 void hal_plan_harvest_locked(hal_plan *plan)
@@ -289,11 +296,10 @@ void hal_plan_harvest_locked(hal_plan *plan)
 static hal_status carry_out_timed(run *r)
 {
     hal_plan *plan = r->plan;
-    if (r->timers || !is_timed(plan)) {
+    if (r->timers || !r->timed || !plan->start) {
         return carry_out(r);
     }
-    hal_plan_harvest_locked(plan);
-    plan->timed = false;
+    plan->timed = false; /* a time that nobody has asked for is lost: asking may wait for what runs */
     hal_status status = hal_event_record(plan->start, r->stream);
     status = status == HAL_OK ? carry_out(r) : status;
     status = status == HAL_OK ? hal_event_record(plan->end, r->stream) : status;
@@ -326,15 +332,18 @@ static hal_status find_shape(run *r, uint64_t carried)
     return status;
 }
 
-static void count(run *r, double us)
+static void count(run *r, uint64_t begin)
 {
     hal_plan *plan = r->plan;
-    if (plan->runs++ && !r->timers) { /* the first finds drivers with work to do */
-        hal_plan_mean_add(r->replayed ? &plan->replayed : &plan->told, us);
+    if (begin) {
+        plan->submit_us = (double)(hal_now() - begin) / 1e3;
+        if (plan->runs && !r->timers) { /* the first finds drivers with work to do */
+            hal_plan_mean_add(r->replayed ? &plan->replayed : &plan->told, plan->submit_us);
+        }
     }
+    plan->runs++;
     r->shape->runs += !r->replayed;
     plan->kernel_count += r->shape->kernel_count;
-    plan->submit_us = us;
 }
 
 static hal_status run_locked(run *r, const hal_bindings *bindings)
@@ -345,14 +354,15 @@ static hal_status run_locked(run *r, const hal_bindings *bindings)
     /* first: nothing is recorded for rows that nobody has memory for */
     status = status == HAL_OK ? read_bindings(r, bindings, &scratch) : status;
     status = status == HAL_OK ? find_shape(r, carried) : status;
-    const uint64_t begin = hal_now();
+    r->timed = is_timed(r->plan);
+    const uint64_t begin = status == HAL_OK && (r->timed || !will_replay(r)) ? hal_now() : 0;
     status = status == HAL_OK ? find_scratch(r, scratch) : status;
     if (status != HAL_OK) {
         return status;
     }
     status = leave_scratch(r, carry_out_timed(r));
     if (status == HAL_OK) {
-        count(r, (double)(hal_now() - begin) / 1e3);
+        count(r, begin);
     }
     return status;
 }

@@ -99,10 +99,10 @@ typedef struct hal_plan_stats {
     uint64_t submits;                             /* of lists, and of kernels told at once */
     uint64_t kernels;                             /* dispatches, before hal/ splits any */
     uint64_t programs_recorded, programs_dropped; /* instances, and those that the bound on them let go */
-    double submit_us;                             /* host time of the last run's telling; NAN: none */
-    double device_us; /* the last run that was timed and is done, on devices with timestamps; NAN: none. Timed are runs
-                         1, 2, 4, 8 and so on, and every 64th: a timestamp may cost a submission. How long you wait for
-                         a run is yours to measure */
+    double submit_us; /* host time of telling: of the last run that was told, or replayed and timed; NAN: none */
+    double device_us; /* the last run that was timed, on devices with timestamps; NAN: none, or it was not done when you
+                         asked. Timed are runs 1, 2, 4, 8 and so on, and every 64th: a timestamp may cost a submission.
+                         How long you wait for a run is yours to measure */
 } hal_plan_stats;
 /* stats->struct_size is set by the caller. */
 HAL_API hal_status hal_plan_get_stats(hal_plan *plan, uint64_t rows, hal_plan_stats *stats);
