@@ -1,7 +1,10 @@
 /* activation.c - hal_activation and hal_binary: one kernel, `activation`, with constants
  *   DTYPE_A DTYPE_B DTYPE_Y OP STRICT THREADS TILE
  * A group of THREADS work-items (one task on CPU devices) takes TILE columns of a row. Where no row is padded, the
- * whole is treated as few long rows. `activation_flat` is the same for devices and operands as in flat.h. */
+ * whole is treated as few long rows. To HAL_F8E4M3 it is `activation_row`, with constants
+ *   DTYPE_A DTYPE_B OP STRICT THREADS KEPT
+ * whose groups take a row. `activation_flat` and `activation_row_flat` are the same for devices and operands as in
+ * flat.h. */
 #include "flat.h"
 
 #include "recording.h"
@@ -11,7 +14,8 @@ _Static_assert(ACTIVATION_SILU == HAL_ACT_SILU && ACTIVATION_ADD > HAL_ACT_SIGMO
 _Static_assert(ACTIVATION_MULTIPLY - ACTIVATION_ADD == HAL_MULTIPLY && ACTIVATION_SWIGLU - ACTIVATION_ADD == HAL_SWIGLU,
                "operation values");
 
-enum { AT_A, AT_B, AT_Y, OPERANDS };
+enum { AT_A, AT_B, AT_Y, AT_SCALES, OPERANDS };
+enum { ELEMENT_OPERANDS = AT_SCALES }; /* where nothing is quantised */
 
 typedef struct problem {
     const char *op;
@@ -34,14 +38,20 @@ static void flatten(problem *p)
         p->columns *= p->rows;
         p->rows = p->b_rows = 1;
         p->b_columns = p->columns;
-        for (uint32_t i = 0; i < OPERANDS; i++) {
+        for (uint32_t i = 0; i < ELEMENT_OPERANDS; i++) {
             o[i].rows = 1;
             o[i].columns = o[i].ld = p->columns;
         }
     }
 }
 
-static const hal_access access_of[OPERANDS] = {HAL_READ, HAL_READ, HAL_WRITE};
+static const hal_access access_of[OPERANDS] = {HAL_READ, HAL_READ, HAL_WRITE, HAL_WRITE};
+
+/* To E4M3: each row has a scale. */
+static bool by_row(const problem *p)
+{
+    return p->operands[AT_SCALES].present;
+}
 
 static hal_status check(problem *p)
 {
@@ -50,8 +60,10 @@ static hal_status check(problem *p)
     for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
         status = hal_operand_resolve(p->op, &p->operands[i], true);
     }
-    return status == HAL_OK ? hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, 1u << AT_A | 1u << AT_B)
-                            : status;
+    status = status == HAL_OK ? hal_operand_check_output(p->op, p->operands, OPERANDS, AT_Y, 1u << AT_A | 1u << AT_B)
+                              : status;
+    return status == HAL_OK && by_row(p) ? hal_operand_check_output(p->op, p->operands, OPERANDS, AT_SCALES, 0)
+                                         : status;
 }
 
 static hal_dtype dtype_b(const problem *p)
@@ -95,6 +107,21 @@ static uint32_t flat_runs(const problem *p)
     return p->mode == HAL_MODE_STRICT ? 8 : 16;
 }
 
+/* Inputs of a flat kernel become views. */
+static void make_views(const hal_device_info *info, hal_operand *o, bool one, hal_activation_args *args,
+                       hal_view *views)
+{
+    args->base_a = hal_row_make_view(info, &o[AT_A], &views[AT_A]);
+    if (!o[AT_B].present) {
+        views[AT_B] = views[AT_A];
+    } else if (one) {
+        args->base_b = hal_flat_make_elements(info, &o[AT_B], &views[AT_B]);
+    } else {
+        args->base_b = hal_row_make_view(info, &o[AT_B], &views[AT_B]);
+    }
+    args->base_y = hal_flat_make_output(info, &o[AT_Y]);
+}
+
 static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
 {
     static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "ROWS", "ONE", "REST", "RUNS"};
@@ -113,28 +140,14 @@ static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, pr
     hal_operator_launch launch;
     hal_flat_launch_start(&launch, "activation_flat", constants, names, 9, sizeof args, FLAT_SUBGROUPS);
     launch.grid = HAL_GRID2(hal_groups(p->columns, FLAT_SUBGROUPS * runs * FLAT_RUN), p->rows);
-    hal_view *views = launch.spec.views;
-    args.base_a = hal_row_make_view(info, &o[AT_A], &views[AT_A]);
-    if (!o[AT_B].present) {
-        views[AT_B] = views[AT_A];
-    } else if (one_column(p)) {
-        args.base_b = hal_flat_make_elements(info, &o[AT_B], &views[AT_B]);
-    } else {
-        args.base_b = hal_row_make_view(info, &o[AT_B], &views[AT_B]);
-    }
-    args.base_y = hal_flat_make_output(info, &o[AT_Y]);
-    return hal_operator_dispatch(list, p->op, &launch, o, access_of, OPERANDS, AT_A, &args);
+    make_views(info, o, one_column(p), &args, launch.spec.views);
+    return hal_operator_dispatch(list, p->op, &launch, o, access_of, ELEMENT_OPERANDS, AT_A, &args);
 }
 
-static hal_status record(hal_cmdlist *list, problem *p)
+static hal_status record_elements(hal_cmdlist *list, problem *p)
 {
     static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "THREADS", "TILE"};
-    hal_status status = check(p);
-    if (status != HAL_OK) {
-        return status;
-    }
     flatten(p);
-    hal_operands_align_slots(list, p->operands, OPERANDS);
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     if (flat_fits(info, p)) {
         return record_flat(list, info, p);
@@ -153,7 +166,98 @@ static hal_status record(hal_cmdlist *list, problem *p)
     hal_operator_launch_start(&launch, "activation", constants, names, 7, sizeof args);
     launch.spec.group[0] = threads;
     launch.grid = HAL_GRID3(hal_groups(p->columns, tile), p->rows, 1);
-    return hal_operator_dispatch(list, p->op, &launch, p->operands, access_of, OPERANDS, AT_A, &args);
+    return hal_operator_dispatch(list, p->op, &launch, p->operands, access_of, ELEMENT_OPERANDS, AT_A, &args);
+}
+
+static hal_status record_rows_flat(hal_cmdlist *list, const hal_device_info *info, problem *p, hal_flat_row shape)
+{
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "OP", "STRICT", "ONE", "REST", "RUNS", "SUBGROUPS"};
+    hal_operand *o = p->operands;
+    hal_activation_args args = args_of(p);
+    const uint32_t constants[] = {(uint32_t)o[AT_A].dtype,
+                                  (uint32_t)dtype_b(p),
+                                  p->kernel_op,
+                                  ROW_STRICT(args.flags),
+                                  one_column(p),
+                                  hal_flat_rest(p->columns, (uint64_t)shape.subgroups * shape.runs * FLAT_RUN),
+                                  shape.runs,
+                                  shape.subgroups};
+    hal_operator_launch launch;
+    hal_flat_launch_start(&launch, "activation_row_flat", constants, names, 8, sizeof args, shape.subgroups);
+    launch.grid = HAL_GRID1(p->rows);
+    make_views(info, o, one_column(p), &args, launch.spec.views);
+    args.base_s = hal_flat_make_element_output(info, &o[AT_SCALES]);
+    return hal_operator_dispatch(list, p->op, &launch, o, access_of, OPERANDS, AT_A, &args);
+}
+
+/* Results that a group keeps on chip for the time when the row's scale is known: on CPU devices what fits in a core's
+ * cache, so that there is one kernel for all sizes. */
+static uint32_t kept(const hal_device_info *info, uint64_t columns)
+{
+    const uint64_t most = hal_fewer(info->type == HAL_DEVICE_CPU ? 65536 : 16384, info->max_shared_memory / 2);
+    uint32_t elements = 256;
+    while ((elements < columns || info->type == HAL_DEVICE_CPU) && 4 * elements * sizeof(float) <= most) {
+        elements *= 4;
+    }
+    return elements;
+}
+
+/* CUDA's, in bytes of the dtype that they are rounded to: the whole row or nothing. */
+static uint32_t dynamic_shared(const hal_device_info *info, const problem *p)
+{
+    const uint32_t size = hal_dtype_size(p->between);
+    uint32_t bytes = 1024;
+    if (!info->compute_capability || p->columns > ACTIVATION_ROW_KEPT / size) {
+        return 0;
+    }
+    while (bytes < p->columns * size) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+static hal_status record_rows(hal_cmdlist *list, problem *p)
+{
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "OP", "STRICT", "THREADS", "KEPT"};
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
+    const hal_operand *o = p->operands;
+    hal_flat_row shape;
+    if (flat_fits(info, p) && hal_flat_has_element_output(info, &o[AT_SCALES]) &&
+        hal_flat_row_of(info, p->columns, &shape)) {
+        return record_rows_flat(list, info, p, shape);
+    }
+    uint32_t threads;
+    hal_status status = hal_row_threads_fit(info, p->op, p->columns, &threads);
+    if (status != HAL_OK) {
+        return status;
+    }
+    const hal_activation_args args = args_of(p);
+    const uint32_t constants[] = {
+        (uint32_t)o[AT_A].dtype, (uint32_t)dtype_b(p), p->kernel_op, ROW_STRICT(args.flags), threads,
+        kept(info, p->columns)};
+    hal_operator_launch launch;
+    hal_operator_launch_start(&launch, "activation_row", constants, names, 6, sizeof args);
+    launch.spec.group[0] = threads;
+    launch.spec.dynamic_shared = dynamic_shared(info, p);
+    launch.grid = HAL_GRID2(1, p->rows);
+    return hal_operator_dispatch(list, p->op, &launch, o, access_of, OPERANDS, AT_A, &args);
+}
+
+static hal_status record(hal_cmdlist *list, problem *p)
+{
+    hal_status status = check(p);
+    if (status != HAL_OK) {
+        return status;
+    }
+    hal_operands_align_slots(list, p->operands, OPERANDS);
+    return by_row(p) ? record_rows(list, p) : record_elements(list, p);
+}
+
+/* Of a result in E4M3. */
+static hal_operand scales_of(hal_span span, hal_dtype dtype_y, uint64_t rows)
+{
+    return (hal_operand){
+        .name = "scales", .present = dtype_y == HAL_F8E4M3, .span = span, .dtype = HAL_F32, .rows = 1, .columns = rows};
 }
 
 static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *given)
@@ -162,7 +266,8 @@ static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *
     hal_activation_desc desc;
     hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_activation_desc");
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, false) : status;
-    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, true) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "round_between", &desc.round_between, HAL_F32, false) : status;
     if (status != HAL_OK) {
         return status;
     }
@@ -181,9 +286,11 @@ static hal_status tell_activation(hal_cmdlist *list, const hal_activation_desc *
         .b_columns = desc.columns,
         .kernel_op = (uint32_t)desc.act,
         .alpha = desc.alpha == 0.0f ? 1.0f : desc.alpha,
+        .between = desc.round_between,
         .mode = desc.mode,
         .operands = {[AT_A] = {"x", true, desc.x, desc.dtype, desc.rows, desc.columns, desc.ldx, 1, 0, 0, 0, 0},
-                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0}}};
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0},
+                     [AT_SCALES] = scales_of(desc.scales, desc.dtype_y, desc.rows)}};
     return record(list, &p);
 }
 
@@ -200,7 +307,7 @@ static hal_status tell_binary(hal_cmdlist *list, const hal_binary_desc *given)
     hal_status status = hal_operator_desc(op, given, &desc, sizeof desc, "hal_binary_desc");
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype", &desc.dtype, HAL_F32, false) : status;
     status = status == HAL_OK ? hal_operand_dtype(op, "dtype_b", &desc.dtype_b, desc.dtype, false) : status;
-    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, false) : status;
+    status = status == HAL_OK ? hal_operand_dtype(op, "dtype_y", &desc.dtype_y, desc.dtype, true) : status;
     status = status == HAL_OK ? hal_operand_dtype(op, "round_between", &desc.round_between, HAL_F32, false) : status;
     if (status != HAL_OK) {
         return status;
@@ -230,7 +337,8 @@ static hal_status tell_binary(hal_cmdlist *list, const hal_binary_desc *given)
         .mode = desc.mode,
         .operands = {[AT_A] = {"a", true, desc.a, desc.dtype, desc.rows, desc.columns, desc.lda, 1, 0, 0, 0, 0},
                      [AT_B] = {"b", true, desc.b, desc.dtype_b, desc.b_rows, desc.b_columns, desc.ldb, 1, 0, 0, 0, 0},
-                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0}}};
+                     [AT_Y] = {"y", true, desc.y, desc.dtype_y, desc.rows, desc.columns, desc.ldy, 1, 0, 0, 0, 0},
+                     [AT_SCALES] = scales_of(desc.scales, desc.dtype_y, desc.rows)}};
     return record(list, &p);
 }
 

@@ -192,7 +192,7 @@ bool hal_fuse_rmsnorm_quantize(const hal_fusion_site *site, hal_candidate *c)
     return true;
 }
 
-/* A last step of the activation chain for which there is no kernel yet; what it would save is known. */
+/* The last step of an activation chain: the operators on elements quantise their rows themselves. */
 bool hal_fuse_activation_quantize(const hal_fusion_site *site, hal_candidate *c)
 {
     const hal_step *quantize = hal_site_step(site);
@@ -207,11 +207,12 @@ bool hal_fuse_activation_quantize(const hal_fusion_site *site, hal_candidate *c)
         return false;
     }
     hal_candidate_start(site, c, index, t, made);
-    c->bytes_before =
-        hal_space_bytes(site->program, made, site->rows) + hal_space_bytes(site->program, quantize, site->rows);
-    c->bytes_after = c->bytes_before - 2 * hal_tensor_bytes(hal_site_tensor(site, t), site->rows);
+    c->merged.tensors[HAL_ROLE_Y] = quantize->tensors[HAL_ROLE_Y];
+    c->merged.tensors[HAL_ROLE_SCALES] = quantize->tensors[HAL_ROLE_SCALES];
     hal_candidate_drop(site, c, t);
-    hal_candidate_decline(c, "no kernel quantises what it activates: it would move %.1f MiB, now %.1f MiB",
-                          (double)c->bytes_after / MIB, (double)c->bytes_before / MIB);
+    hal_candidate_round(site, c, t);
+    if (quantize->tensors[HAL_ROLE_SCALE_A]) {
+        hal_candidate_decline(c, "no kernel: an activation finds the scales itself, here they are given");
+    }
     return true;
 }

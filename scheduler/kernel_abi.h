@@ -83,6 +83,9 @@ typedef struct hal_gemm_args {
 #define ACTIVATION_ADD      16u
 #define ACTIVATION_MULTIPLY 17u
 #define ACTIVATION_SWIGLU   18u
+/* activation_row on CUDA: the most work-items of a group, and bytes of a row that are kept in shared memory. */
+#define ACTIVATION_ROW_THREADS 256
+#define ACTIVATION_ROW_KEPT    32768
 #ifndef GL_core_profile
 typedef struct hal_activation_args {
 #include "kernel_args_activation.inc"

@@ -224,7 +224,7 @@ const char *hal_step_name(const hal_step *step, char name[HAL_STEP_NAME])
     const uint32_t *t = step->tensors;
     const bool gemm = step->op == HAL_STEP_GEMM, norm = step->op == HAL_STEP_RMSNORM;
     const bool residual = t[HAL_ROLE_RESIDUAL] != 0;
-    const bool quantised = (gemm && t[HAL_ROLE_SCALE_D]) || (norm && t[HAL_ROLE_SCALES]);
+    const bool quantised = t[HAL_ROLE_SCALE_D] || (t[HAL_ROLE_SCALES] && step->op != HAL_STEP_QUANTIZE);
     const bool act = gemm && step->act != HAL_ACT_NONE;
     snprintf(name, HAL_STEP_NAME, "%s%s%s%s%s%s%s%s", norm && residual ? "add+" : "", op_name(step),
              gemm && t[HAL_ROLE_BIAS] ? "+bias" : "", act ? "+" : "", act ? act_name(step->act) : "",

@@ -60,7 +60,7 @@ typedef enum hal_role {
     HAL_ROLE_FIRST_OUTPUT,
     HAL_ROLE_Y = HAL_ROLE_FIRST_OUTPUT, /* the result */
     HAL_ROLE_SUM,                       /* rmsnorm with a residual: x + residual */
-    HAL_ROLE_SCALES,                    /* quantise, rmsnorm to E4M3: each row's scale, written */
+    HAL_ROLE_SCALES, /* quantise; rmsnorm, activation and binary to E4M3: each row's scale, written */
     HAL_ROLES
 } hal_role;
 static inline bool hal_role_written(uint32_t role)

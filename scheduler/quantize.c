@@ -56,21 +56,6 @@ static void flatten(problem *p)
     }
 }
 
-/* A work-item of quantize_row goes over its share of the row twice; more work-items where a device limits its turns. */
-static hal_status row_threads(const hal_device_info *info, const problem *p, uint32_t *threads)
-{
-    const uint32_t most = info->max_loop_iterations;
-    *threads = hal_row_threads(info);
-    while (most && 2 * (p->columns / *threads + 1) + 16 > most) {
-        *threads *= 2;
-        if (*threads > info->max_group_size || *threads > info->max_group_dim[0]) {
-            return hal_fail(HAL_ERROR_LIMIT, "%s: columns is %llu; this device's kernels end loops after %u turns",
-                            p->op, (unsigned long long)p->columns, most);
-        }
-    }
-    return HAL_OK;
-}
-
 static bool by_row(const problem *p)
 {
     return p->scaling == HAL_SCALE_ROW_AMAX;
@@ -157,7 +142,7 @@ static hal_status record(hal_cmdlist *list, problem *p)
         return record_flat(list, info, p, shape);
     }
     uint32_t threads = hal_row_threads(info);
-    status = by_row(p) ? row_threads(info, p, &threads) : HAL_OK;
+    status = by_row(p) ? hal_row_threads_fit(info, p->op, p->columns, &threads) : HAL_OK;
     if (status != HAL_OK) {
         return status;
     }

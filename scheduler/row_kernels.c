@@ -87,3 +87,17 @@ hal_status hal_row_loops_fit(const hal_device_info *info, const char *op, uint64
     }
     return HAL_OK;
 }
+
+hal_status hal_row_threads_fit(const hal_device_info *info, const char *op, uint64_t columns, uint32_t *threads)
+{
+    const uint32_t most = info->max_loop_iterations;
+    *threads = hal_row_threads(info);
+    while (most && 2 * (columns / *threads + 1) + 16 > most) {
+        *threads *= 2;
+        if (*threads > info->max_group_size || *threads > info->max_group_dim[0]) {
+            return hal_fail(HAL_ERROR_LIMIT, "%s: columns is %llu; this device's kernels end loops after %u turns", op,
+                            (unsigned long long)columns, most);
+        }
+    }
+    return HAL_OK;
+}

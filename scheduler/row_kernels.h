@@ -34,6 +34,10 @@ uint32_t hal_row_kept_bytes(const hal_device_info *info, const hal_row_shape *sh
 /* HAL_ERROR_LIMIT where a driver leaves loops before so many turns. */
 hal_status hal_row_loops_fit(const hal_device_info *info, const char *op, uint64_t turns);
 
+/* Work-items of a group that goes over a row twice, column by column in the worst case: hal_row_threads, or more where
+ * a driver limits its turns. */
+hal_status hal_row_threads_fit(const hal_device_info *info, const char *op, uint64_t columns, uint32_t *threads);
+
 hal_status hal_softmax_in(hal_cmdlist *list, const hal_softmax_desc *desc, unsigned forms);
 hal_status hal_rmsnorm_in(hal_cmdlist *list, const hal_rmsnorm_desc *desc, unsigned forms);
 

@@ -112,7 +112,9 @@ static hal_status record_activation(hal_cmdlist *list, const call *c)
     return hal_activation(list, HAL_ACTIVATION(.rows = rows_of(c, HAL_ROLE_X), .columns = columns_of(c, HAL_ROLE_X),
                                                .act = c->step->act, .dtype = dtype_of(c, HAL_ROLE_X),
                                                .dtype_y = dtype_of(c, HAL_ROLE_Y), .x = span_of(c, HAL_ROLE_X),
-                                               .y = span_of(c, HAL_ROLE_Y), .alpha = c->step->alpha, .mode = c->mode));
+                                               .y = span_of(c, HAL_ROLE_Y), .alpha = c->step->alpha, .mode = c->mode,
+                                               .round_between = c->step->round_between,
+                                               .scales = span_of(c, HAL_ROLE_SCALES)));
 }
 
 static hal_status record_binary(hal_cmdlist *list, const call *c)
@@ -123,7 +125,8 @@ static hal_status record_binary(hal_cmdlist *list, const call *c)
                                  .dtype_b = dtype_of(c, HAL_ROLE_B), .dtype_y = dtype_of(c, HAL_ROLE_Y),
                                  .a = span_of(c, HAL_ROLE_X), .b = span_of(c, HAL_ROLE_B), .y = span_of(c, HAL_ROLE_Y),
                                  .b_rows = rows_of(c, HAL_ROLE_B), .b_columns = columns_of(c, HAL_ROLE_B),
-                                 .alpha = c->step->alpha, .round_between = c->step->round_between, .mode = c->mode));
+                                 .alpha = c->step->alpha, .round_between = c->step->round_between, .mode = c->mode,
+                                 .scales = span_of(c, HAL_ROLE_SCALES)));
 }
 
 static hal_status record_softmax(hal_cmdlist *list, const call *c)

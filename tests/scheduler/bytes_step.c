@@ -143,7 +143,7 @@ void bytes_attention(hal_graph *g, const shape *s)
 void bytes_fuse(hal_program *program, hal_step *step, const shape *s)
 {
     const uint32_t with = s->with;
-    const bool norm = step->op == HAL_STEP_RMSNORM;
+    const bool gemm = step->op == HAL_STEP_GEMM;
     uint32_t *tensors = step->tensors;
     if (with & (WITH_RESIDUAL | WITH_SUM)) {
         tensors[HAL_ROLE_RESIDUAL] = named(program, "residual");
@@ -165,10 +165,10 @@ void bytes_fuse(hal_program *program, hal_step *step, const shape *s)
         y->element_size = 1;
         const hal_tensor_info scales = {
             .kind = HAL_TENSOR_STEP, .dtype = HAL_F32, .element_size = 4, .dims = HAL_DIMS(HAL_ROWS)};
-        if (norm) {
-            OK(hal_program_add_tensor(program, &scales, NULL, &tensors[HAL_ROLE_SCALES]));
-        } else {
+        if (gemm) {
             tensors[HAL_ROLE_SCALE_D] = named(program, "scales");
+        } else {
+            OK(hal_program_add_tensor(program, &scales, NULL, &tensors[HAL_ROLE_SCALES]));
         }
     }
 }

@@ -116,6 +116,22 @@ static void norm_codes(fusion_case *c, hal_dtype dtype, const shape *s)
     fusion_output(c, sum);
 }
 
+static void quantised(fusion_case *c, hal_tensor x)
+{
+    hal_tensor scales;
+    fusion_output(c, hal_graph_quantize(c->graph, x, HAL_NO_TENSOR, &scales));
+    fusion_output(c, scales);
+}
+
+static void act_codes(fusion_case *c, hal_dtype dtype, const shape *s)
+{
+    const hal_tensor gate = fusion_input(c, dtype, s->n), up = fusion_input(c, dtype, s->n);
+    const hal_tensor silu = hal_graph_activation(c->graph, gate, HAL_ACT_SILU);
+    quantised(c, hal_graph_multiply(c->graph, silu, up));
+    quantised(c, hal_graph_activation(c->graph, gate, HAL_ACT_GELU_TANH));
+    quantised(c, hal_graph_add(c->graph, up, fusion_weight(c, HAL_F32, 0, s->n)));
+}
+
 /* E4M3 all through: codes and scales of a row, weights with a scale a column. */
 static void of_codes(fusion_case *c, hal_dtype dtype, const shape *s)
 {
@@ -150,6 +166,7 @@ static const pattern gemm_patterns[] = {
 static const pattern row_patterns[] = {
     {"silu, multiply", silu_multiply, "swiglu, swiglu", NULL},
     {"norms", norms, "add+rmsnorm, add+rmsnorm", NULL},
+    {"activation, codes", act_codes, "swiglu+quantize, gelu_tanh+quantize, add+quantize", NULL},
     {"norm, codes", norm_codes, "rmsnorm+quantize, add+rmsnorm+quantize", NULL},
 };
 

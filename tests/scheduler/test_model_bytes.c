@@ -111,6 +111,17 @@ static void walk_quantize(const run *r, hal_walk *walk)
     walk_fours(r, walk);
 }
 
+/* A row that fits on chip is whole. */
+static void walk_activation_row(const run *r, hal_walk *walk)
+{
+    const hal_dtype between = r->step.round_between ? r->step.round_between : HAL_F32;
+    walk_quantize(r, walk);
+    if (r->shape->columns <= ACTIVATION_ROW_KEPT / hal_dtype_size(between)) {
+        set(&r->space, walk->tile, 'k', 0);
+        set(&r->space, walk->lane, 'j', 0);
+    }
+}
+
 /* Rows that fit on chip are whole. */
 static void walk_rows(const run *r, hal_walk *walk)
 {
@@ -372,6 +383,14 @@ static const bytes_case cases[] = {
     {"add of a row", "activation", bytes_add_row, walk_fours, .shape = {SIZE(BF16, 37, 1030, 0)}},
     {"product with a column", "activation", bytes_multiply_column, walk_fours, .shape = {SIZE(F32, 5, 1030, 0)}},
     {"swiglu", "activation", bytes_swiglu, walk_fours, .shape = {SIZE(BF16, 37, 130, 0)}, .once = true},
+    {"activation+quantize", "activation_row", bytes_activation, walk_activation_row,
+     .shape = {SIZE(BF16, 5, 1030, 0), .with = WITH_CODES}, .once = true},
+    {"swiglu+quantize", "activation_row", bytes_swiglu, walk_activation_row,
+     .shape = {SIZE(BF16, 37, 130, 0), .with = WITH_CODES}, .once = true},
+    {"swiglu+quantize", "activation_row", bytes_swiglu, walk_activation_row,
+     .shape = {SIZE(BF16, 2, 16388, 0), .with = WITH_CODES}},
+    {"add of a row, quantize", "activation_row", bytes_add_row, walk_activation_row,
+     .shape = {SIZE(F32, 5, 1030, 0), .with = WITH_CODES}},
     {"cast", "quantize", bytes_cast, walk_fours, .shape = {SIZE(BF16, 37, 131, 0)}, .once = true},
     /* Several rows a group; one; and rows that do not fit on chip. */
     {"rmsnorm", "rmsnorm", bytes_rmsnorm, walk_rows, .shape = {SIZE(BF16, 11, 130, 0)}},

@@ -169,6 +169,15 @@ static hal_status direct_multiply_column(hal_cmdlist *list, const hal_span *at, 
                                        .b = at[HAL_ROLE_B], .y = at[HAL_ROLE_Y], .b_columns = 1));
 }
 
+/* To E4M3, rounded as the operator before it stores. */
+static void edit_row_codes(hal_program *program, hal_step *step)
+{
+    const hal_dtype between = program->tensors[step->tensors[HAL_ROLE_X]].dtype;
+    to_codes(program, step);
+    step->round_between = between;
+    also_writes(program, step, HAL_ROLE_SCALES, HAL_F32, HAL_DIMS(HAL_ROWS));
+}
+
 static void build_swiglu(hal_graph *g)
 {
     hal_graph_swiglu(g, in(g, "gate", HAL_BF16, HAL_ROWS, 24), in(g, "up", HAL_BF16, HAL_ROWS, 24));
@@ -180,6 +189,14 @@ static hal_status direct_swiglu(hal_cmdlist *list, const hal_span *at, hal_span 
     return hal_binary(list,
                       HAL_BINARY(.rows = ROWS, .columns = 24, .op = HAL_SWIGLU, .dtype = HAL_BF16, .a = at[HAL_ROLE_X],
                                  .b = at[HAL_ROLE_B], .y = at[HAL_ROLE_Y], .round_between = HAL_BF16));
+}
+
+static hal_status direct_swiglu_codes(hal_cmdlist *list, const hal_span *at, hal_span workspace)
+{
+    (void)workspace;
+    return hal_binary(list, HAL_BINARY(.rows = ROWS, .columns = 24, .op = HAL_SWIGLU, .dtype = HAL_BF16,
+                                       .dtype_y = HAL_F8E4M3, .a = at[HAL_ROLE_X], .b = at[HAL_ROLE_B],
+                                       .y = at[HAL_ROLE_Y], .scales = at[HAL_ROLE_SCALES], .round_between = HAL_BF16));
 }
 
 static void build_cast(hal_graph *g)
@@ -221,13 +238,6 @@ static hal_status direct_rmsnorm_sum(hal_cmdlist *list, const hal_span *at, hal_
                                          .x = at[HAL_ROLE_X], .weight = at[HAL_ROLE_WEIGHT], .y = at[HAL_ROLE_Y],
                                          .residual = at[HAL_ROLE_RESIDUAL], .sum = at[HAL_ROLE_SUM], .eps = 1e-5f,
                                          .workspace = workspace));
-}
-
-static void edit_rmsnorm_codes(hal_program *program, hal_step *step)
-{
-    to_codes(program, step);
-    step->round_between = HAL_F16;
-    also_writes(program, step, HAL_ROLE_SCALES, HAL_F32, HAL_DIMS(HAL_ROWS));
 }
 
 static hal_status direct_rmsnorm_codes(hal_cmdlist *list, const hal_span *at, hal_span workspace)
@@ -364,10 +374,11 @@ static const step_test step_tests[] = {
     {"add of a row", build_add_row, NULL, direct_add_row},
     {"product with a column", build_multiply_column, NULL, direct_multiply_column},
     {"swiglu", build_swiglu, NULL, direct_swiglu},
+    {"swiglu+quantize", build_swiglu, edit_row_codes, direct_swiglu_codes},
     {"cast", build_cast, NULL, direct_cast},
     {"rmsnorm", build_rmsnorm, NULL, direct_rmsnorm},
     {"add+rmsnorm", build_rmsnorm, edit_rmsnorm_sum, direct_rmsnorm_sum},
-    {"rmsnorm+quantize", build_rmsnorm, edit_rmsnorm_codes, direct_rmsnorm_codes},
+    {"rmsnorm+quantize", build_rmsnorm, edit_row_codes, direct_rmsnorm_codes},
     {"softmax", build_softmax, NULL, direct_softmax},
     {"quantize", build_quantize, NULL, direct_quantize},
     {"quantize by scales", build_quantize_given, NULL, direct_quantize_given},

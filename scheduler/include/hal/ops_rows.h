@@ -88,7 +88,11 @@ HAL_API hal_status hal_rmsnorm(hal_cmdlist *list, const hal_rmsnorm_desc *desc);
 HAL_API hal_status hal_rmsnorm_workspace(hal_device *device, const hal_rmsnorm_desc *desc, uint64_t *size);
 HAL_API hal_status hal_rmsnorm_prepare(hal_device *device, const hal_rmsnorm_desc *desc);
 
-/* y = act(x). */
+/* y = act(x).
+ *
+ * With dtype_y HAL_F8E4M3 the result is rounded to round_between, and each row of that quantised as hal_quantize does
+ * with HAL_SCALE_ROW_AMAX: `scales` is written, one FP32 a row. In hal_binary as well. These are the bits of the two
+ * operators with a matrix of round_between in between, which need not be in memory here. */
 typedef struct hal_activation_desc {
     size_t struct_size;
     uint64_t rows, columns;
@@ -98,6 +102,8 @@ typedef struct hal_activation_desc {
     uint64_t ldx, ldy;
     float alpha; /* HAL_ACT_SILU; 0 counts as 1 */
     hal_mode mode;
+    hal_dtype round_between; /* HAL_F8E4M3 only; default HAL_F32: no rounding before quantising */
+    hal_span scales;         /* HAL_F8E4M3 only */
 } hal_activation_desc;
 #define HAL_ACTIVATION(...) (&(hal_activation_desc){.struct_size = sizeof(hal_activation_desc), __VA_ARGS__})
 HAL_API hal_status hal_activation(hal_cmdlist *list, const hal_activation_desc *desc);
@@ -118,8 +124,10 @@ typedef struct hal_binary_desc {
     uint64_t lda, ldb, ldy;
     uint64_t b_rows, b_columns; /* 0: as many as a */
     float alpha;                /* HAL_SWIGLU; 0 counts as 1 */
-    hal_dtype round_between; /* HAL_SWIGLU: SiLU(a) is rounded to it before the product; default HAL_F32: it is not */
+    hal_dtype round_between; /* HAL_SWIGLU: SiLU(a) is rounded to it before the product; to HAL_F8E4M3 also the result
+                                before it is quantised; default HAL_F32: neither is */
     hal_mode mode;
+    hal_span scales; /* dtype_y HAL_F8E4M3 only: written, as of hal_activation */
 } hal_binary_desc;
 #define HAL_BINARY(...) (&(hal_binary_desc){.struct_size = sizeof(hal_binary_desc), __VA_ARGS__})
 HAL_API hal_status hal_binary(hal_cmdlist *list, const hal_binary_desc *desc);
