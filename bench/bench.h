@@ -220,6 +220,9 @@ char *bench_format_number(double value, const char *format, char text[24]); /* "
 
 /* Write text to a file aside and rename it, so that `path` is never half written; "-" is stdout. */
 bool bench_file_write(const char *path, const char *text, char *error, size_t error_size);
+/* A regular file's text, with a 0 behind it that *size does not count; free it. NULL, and `error`: it cannot be read,
+ * is larger than `most` (whole MiB), or is a pipe, say, whose end might never come. */
+char *bench_file_read(const char *path, size_t most, size_t *size, char *error, size_t error_size);
 
 /* Progress and interrupts */
 

@@ -1,7 +1,9 @@
-/* file.c - files that are either complete or not there. */
+/* file.c - files that are written whole or not at all, and that are read up to a size. */
 #include "bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,4 +37,39 @@ bool bench_file_write(const char *path, const char *text, char *error, size_t er
             unlink(aside);
     }
     return good;
+}
+
+static char *read_open(FILE *file, const char *path, size_t most, size_t *size, char *error, size_t error_size)
+{
+    char *text = malloc(most + 2);
+    *size = text ? fread(text, 1, most + 1, file) : 0;
+    if (!text || ferror(file))
+        snprintf(error, error_size, "cannot read %.200s: %s", path, strerror(errno));
+    else if (*size > most)
+        snprintf(error, error_size, "%.200s is larger than %zu MiB", path, most >> 20);
+    else {
+        text[*size] = 0;
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+char *bench_file_read(const char *path, size_t most, size_t *size, char *error, size_t error_size)
+{
+    struct stat info;
+    const int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer would wait */
+    const bool regular = handle >= 0 && fstat(handle, &info) == 0 && S_ISREG(info.st_mode);
+    FILE *file = regular ? fdopen(handle, "rb") : NULL;
+    char *text = NULL;
+    if (file)
+        text = read_open(file, path, most, size, error, error_size);
+    else
+        snprintf(error, error_size, "cannot read %.200s: %s", path,
+                 handle >= 0 && !regular ? "it is not a regular file" : strerror(errno));
+    if (file)
+        fclose(file);
+    else if (handle >= 0)
+        close(handle);
+    return text;
 }

@@ -36,9 +36,7 @@ typedef struct graph_run {
 
 static bool did(graph_run *self, hal_status status, const char *doing)
 {
-    if (status != HAL_OK)
-        snprintf(self->error, sizeof self->error, "%s: %s", doing, hal_last_error());
-    return status == HAL_OK;
+    return bench_succeeded(status, doing, self->error, sizeof self->error);
 }
 
 static void add_variant(graph_run *self, const char *mode, bool replay, bool fused, uint32_t streams)

@@ -105,6 +105,9 @@ void bench_matrix_each(bench_run *run, const bench_device *device, const bench_m
 /* The job of a case, but for places, bytes, problem and functions: held against copies. */
 bench_job bench_matrix_job(const bench_options *options, const char *op, const bench_matrix_case *shape);
 
+/* Whether a libhal call succeeded; if not, `error` is what was being done and why not. */
+bool bench_succeeded(hal_status status, const char *doing, char *error, size_t error_size);
+
 /* The device's side of a job: the job's operands in a device's memory, and calls on its stream. */
 
 typedef struct bench_stage {

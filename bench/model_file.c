@@ -1,35 +1,12 @@
 /* model_file.c - see model_file.h. */
+#include "bench.h"
 #include "model_file.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_FILE = 4 << 20 };
-
-static char *read_all(model_call *call, const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    char *text = file ? malloc(MOST_FILE + 1) : NULL;
-    if (!file || !text) {
-        model_refuse(call, "--file: cannot read %.200s: %s", path, strerror(errno));
-        if (file)
-            fclose(file);
-        return NULL;
-    }
-    *size = fread(text, 1, MOST_FILE + 1, file);
-    const bool failed = ferror(file) != 0;
-    fclose(file);
-    if (failed)
-        model_refuse(call, "--file: cannot read %.200s", path);
-    else if (*size > MOST_FILE)
-        model_refuse(call, "--file: %.200s is larger than 4 MiB", path);
-    else
-        return text;
-    free(text);
-    return NULL;
-}
 
 static size_t line_of(const char *text, const char *at)
 {
@@ -43,9 +20,11 @@ cJSON *model_file_load(model_call *call)
 {
     size_t size = 0;
     const char *path = model_text(call, "file"), *end = NULL;
-    char *text = read_all(call, path, &size);
-    if (!text)
+    char error[400], *text = bench_file_read(path, MOST_FILE, &size, error, sizeof error);
+    if (!text) {
+        model_refuse(call, "--file: %s", error);
         return NULL;
+    }
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
     const char *rest = end ? end : text;
     while (root && rest < text + size && strchr(" \t\r\n", *rest) && *rest)

@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Did a call succeed? If not, remember what was being done. */
+bool bench_succeeded(hal_status status, const char *doing, char *error, size_t error_size)
+{
+    if (status != HAL_OK)
+        snprintf(error, error_size, "%s: %s", doing, hal_last_error());
+    return status == HAL_OK;
+}
+
 static bool did(bench_stage *stage, hal_status status, const char *doing)
 {
-    if (status) {
-        stage->status = status;
-        snprintf(stage->error, sizeof stage->error, "%s: %s", doing, hal_last_error());
-    }
-    return status == HAL_OK;
+    stage->status = status != HAL_OK ? status : stage->status;
+    return bench_succeeded(status, doing, stage->error, sizeof stage->error);
 }
 
 static bool create_buffer(bench_stage *stage, uint64_t size, const char *label, hal_buffer **buffer)

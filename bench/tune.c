@@ -5,13 +5,9 @@
 #include "table.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <hal/tune.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_SHAPES = 256, MOST_FILE = 1 << 20 };
 
@@ -35,29 +31,6 @@ static bool refuse(const char *path, const char *what)
 {
     fprintf(stderr, "hal-bench: --workload: %.200s: %s\n", path, what);
     return false;
-}
-
-static char *read_file(const char *path)
-{
-    struct stat info;
-    const int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer would wait */
-    const bool regular = handle >= 0 && fstat(handle, &info) == 0 && S_ISREG(info.st_mode);
-    FILE *file = regular ? fdopen(handle, "rb") : NULL;
-    char *text = file ? calloc(1, MOST_FILE + 2) : NULL;
-    size_t size = text ? fread(text, 1, MOST_FILE + 1, file) : 0;
-    if (!file)
-        refuse(path, handle >= 0 && !regular ? "no file" : strerror(errno));
-    if (!file && handle >= 0)
-        close(handle);
-    else if (size > MOST_FILE)
-        refuse(path, "larger than 1 MiB");
-    if (file)
-        fclose(file);
-    if (size > MOST_FILE) {
-        free(text);
-        text = NULL;
-    }
-    return text;
 }
 
 static bool read_count(const cJSON *item, const char *name, uint64_t fallback, uint64_t *value)
@@ -92,11 +65,14 @@ static bool read_shape(const cJSON *item, shape *s)
 
 static bool read_workload(const char *path, workload *w)
 {
-    char *text = read_file(path), what[100];
+    size_t size;
+    char error[400], what[100], *text = bench_file_read(path, MOST_FILE, &size, error, sizeof error);
     cJSON *root = text ? cJSON_Parse(text) : NULL;
     const cJSON *shapes = cJSON_GetObjectItemCaseSensitive(root, "shapes"), *item;
     bool good = cJSON_IsArray(shapes) && cJSON_GetArraySize(shapes) >= 1;
-    if (text && !good)
+    if (!text)
+        fprintf(stderr, "hal-bench: --workload: %s\n", error);
+    else if (!good)
         refuse(path, "no JSON object with an array \"shapes\"");
     cJSON_ArrayForEach(item, shapes)
     {
@@ -290,24 +266,22 @@ static void write_json(bench_run *run, const cJSON *root)
 int bench_tune(bench_run *run)
 {
     const bench_options *o = run->options;
-    int code = bench_devices_choose(run);
+    workload *given = calloc(1, sizeof *given), *w = calloc(1, sizeof *w);
+    int code = !given || !w || (o->workload && !read_workload(o->workload, given)) ? 2 : bench_devices_choose(run);
     cJSON *root = cJSON_CreateObject(), *results = cJSON_AddArrayToObject(root, "results");
     cJSON_AddNumberToObject(root, "schema", 1);
     bench_interrupt_install();
     for (uint32_t i = 0; !code && i < run->device_count && !bench_interrupted(); i++) {
-        workload *w = calloc(1, sizeof *w);
-        if (!w || (o->workload && !read_workload(o->workload, w))) {
-            code = 2;
-        } else {
-            if (!o->workload)
-                default_workload(&run->devices[i], w);
-            qsort(w->shapes, w->count, sizeof w->shapes[0], by_work);
-            code = tune_device(run, &run->devices[i], w) ? 0 : 1;
-            print_shapes(run, &run->devices[i], w);
-            add_shapes(results, &run->devices[i], w);
-        }
-        free(w);
+        *w = *given;
+        if (!o->workload)
+            default_workload(&run->devices[i], w);
+        qsort(w->shapes, w->count, sizeof w->shapes[0], by_work);
+        code = tune_device(run, &run->devices[i], w) ? 0 : 1;
+        print_shapes(run, &run->devices[i], w);
+        add_shapes(results, &run->devices[i], w);
     }
+    free(given);
+    free(w);
     if (o->json && code != 2)
         write_json(run, root);
     cJSON_Delete(root);

@@ -114,6 +114,7 @@ tune)
     expect 2 tune --workload "$folder/none.json"
     mkfifo "$folder/fifo" # nobody writes to it
     expect 2 tune --workload "$folder/fifo"
+    grep -q -- '--workload: .*fifo: it is not a regular file' "$folder/err" || die "a pipe is not refused as one"
     echo '{"shapes": [{"m": 3, "n": 4, "k": 5, "dtype": 7}]}' >"$folder/dtype.json"
     expect 2 tune --workload "$folder/dtype.json"
     expect 2 tune --m 3
