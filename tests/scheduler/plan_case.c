@@ -231,3 +231,12 @@ hal_plan_stats plan_stats(hal_plan *plan, uint64_t rows)
     OK(hal_plan_get_stats(plan, rows, &stats));
     return stats;
 }
+
+hal_buffer *plan_scratch(const plan_case *c, hal_plan *plan, uint64_t rows)
+{
+    uint64_t size;
+    hal_buffer *scratch;
+    OK(hal_plan_scratch(plan, rows, &size));
+    OK(hal_buffer_create(c->f->device, HAL_BUFFER(.size = size, .label = "scratch"), &scratch));
+    return scratch;
+}

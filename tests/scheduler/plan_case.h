@@ -46,6 +46,8 @@ void plan_check(plan_case *c, hal_plan *plan, uint64_t rows, hal_buffer *scratch
 void plan_expect(plan_case *c, uint64_t rows, hal_mode mode); /* fills `want` */
 void plan_compare(const plan_case *c, uint64_t rows, const char *what);
 void plan_poison(const plan_case *c);
+/* As much as a run wants, for the caller to bind. */
+hal_buffer *plan_scratch(const plan_case *c, hal_plan *plan, uint64_t rows);
 hal_plan_stats plan_stats(hal_plan *plan, uint64_t rows);
 
 #endif
