@@ -27,7 +27,7 @@ static const option_help option_table[] = {
     {"m", "M", "rows of A and D (128 if only others are given)", IN_GEMM, 'm'},
     {"n", "N", "columns of B and D (12288)", IN_GEMM, 'n'},
     {"k", "K", "columns of A, rows of B (4096)", IN_GEMM, 'k'},
-    {"op", "NAME", "one of them only; see below", IN_MATRIX, 'o'},
+    {"op", "NAME", "one of them only; see below", IN_MATRIX | IN_GEMM, 'o'},
     {"rows", "N", "rows of the matrix, in place of the default cases' (each --op once); of a graph: its tokens",
      IN_MATRIX | IN_GRAPHS, 'R'},
     {"columns", "N", "columns of the matrix, likewise", IN_MATRIX, 'C'},
@@ -120,8 +120,9 @@ static const struct {
          "Peers: OpenBLAS on CPU devices and CLBlast on OpenCL devices, in FP32, where they are installed.\n",
          "  hal-bench gemm\n"
          "  hal-bench gemm --m 256 --n 3072 --k 1024\n"
-         "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n",
-         NULL},
+         "  hal-bench gemm --m 1 --dtype bf16 --backend opencl,vulkan\n"
+         "  hal-bench gemm --op quantize: one kernel with a queue of tiles against two kernels, E4M3 and strict\n",
+         "gemm quantize"},
     [BENCH_SOFTMAX] =
         {"softmax", "softmax along rows, against a copy", "hal-bench softmax [OPTIONS]",
          "Times softmax on a 1024 x 4096 matrix and on rows of 128256, and log_softmax, after comparing rows with a\n"

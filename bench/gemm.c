@@ -3,6 +3,7 @@
 
 #include <hal/ops.h>
 #include <math.h>
+#include <string.h>
 
 static const hal_gemm_desc *describe(const bench_problem *problem, const hal_span *spans, hal_span workspace,
                                      hal_gemm_desc *desc)
@@ -138,10 +139,16 @@ static bench_problem problem_at(const bench_options *options, uint32_t i)
     return problem;
 }
 
+static bool quantises(const bench_options *options)
+{
+    return options->op && strcmp(options->op, "quantize") == 0;
+}
+
 uint32_t bench_gemm_steps(const bench_options *options)
 {
     hal_dtype dtypes[2];
-    return bench_dtypes(options, single(options), dtypes) * (single(options) ? 1 : SHAPES);
+    return quantises(options) ? bench_gemm_quantize_steps(options)
+                              : bench_dtypes(options, single(options), dtypes) * (single(options) ? 1 : SHAPES);
 }
 
 static void measure_shape(bench_run *run, const bench_device *device, bench_problem problem)
@@ -164,6 +171,10 @@ void bench_gemm(bench_run *run, const bench_device *device)
 {
     hal_dtype dtypes[2];
     const bench_options *options = run->options;
+    if (quantises(options)) {
+        bench_gemm_quantize(run, device);
+        return;
+    }
     uint32_t dtype_count = bench_dtypes(options, single(options), dtypes);
     for (uint32_t d = 0; d < dtype_count; d++)
         for (uint32_t i = 0; i < (single(options) ? 1 : SHAPES) && !bench_interrupted(); i++) {

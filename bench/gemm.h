@@ -17,6 +17,9 @@ typedef struct bench_problem {
 bench_job bench_gemm_job(const bench_problem *problem);
 /* Check, time and add a row. */
 void bench_gemm_measure(bench_run *run, const bench_device *device, const bench_problem *problem);
+/* `gemm --op quantize`: rows quantised by the same kernel, against two kernels. */
+uint32_t bench_gemm_quantize_steps(const bench_options *options);
+void bench_gemm_quantize(bench_run *run, const bench_device *device);
 /* The largest power of two of rows, at most `most`, whose product takes no longer than `seconds` on the device; 0 if
  * the device cannot do it at all (the row says why when it is measured). */
 uint64_t bench_gemm_fit(const bench_device *device, const bench_problem *problem, uint64_t most, double seconds);
