@@ -67,6 +67,7 @@ static void print_all(const hal_device_info *info, FILE *out)
                  {"subgroups", info->subgroups},
                  {"subgroup_shuffle", info->subgroup_shuffle},
                  {"matrix_units", info->matrix_units},
+                 {"async_matrix", info->async_matrix},
                  {"unified_memory", info->unified_memory},
                  {"import_host_memory", info->import_host_memory},
                  {"timestamps", info->timestamps},

@@ -1,11 +1,12 @@
 # Built-in kernels: one row of hal_builtins[] per hal_builtin() call.
 #
-#   hal_builtin(NAME gemm FILE gemm [ONE_ENTRY])
+#   hal_builtin(NAME gemm FILE gemm [ONE_ENTRY] [CUDA_ARCH 90a])
 #
 # embeds kernels_cl/gemm.cl (with its local includes resolved), kernels_glsl/gemm.comp compiled to SPIR-V with
 # -DHAL_KERNEL_gemm, and kernels_cu/gemm.cu compiled to PTX for compute_80. A language whose file or compiler is
 # missing leaves its column NULL, with the reason. The PTX of a file holds every kernel of it and is embedded once.
 # ONE_ENTRY: the CUDA form is a single entry, NAME, which reads from its arguments what the constants say.
+# CUDA_ARCH: the CUDA form is for this architecture alone, instead of for every one from compute_80 on.
 
 find_program(HAL_GLSLANG NAMES glslangValidator glslang DOC "GLSL to SPIR-V compiler for the built-in Vulkan kernels")
 find_program(HAL_NVCC NAMES nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin DOC "nvcc, for the built-in CUDA kernels")
@@ -31,11 +32,14 @@ endfunction()
 
 # Remembered here and made by hal_builtins_finish() in the root: a custom command only serves targets of its own folder.
 function(hal_builtin)
-  cmake_parse_arguments(K "ONE_ENTRY" "NAME;FILE" "" ${ARGN})
+  cmake_parse_arguments(K "ONE_ENTRY" "NAME;FILE;CUDA_ARCH" "" ${ARGN})
   if(K_ONE_ENTRY)
     set(one true)
   else()
     set(one false)
+  endif()
+  if(K_CUDA_ARCH)
+    set_property(GLOBAL PROPERTY HAL_CUDA_ARCH_${K_FILE} ${K_CUDA_ARCH})
   endif()
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_ONE_ENTRY ${one})
   set_property(GLOBAL APPEND PROPERTY HAL_BUILTIN_NAMES ${K_NAME})
@@ -89,22 +93,32 @@ function(hal_builtin_make)
     get_property(done GLOBAL PROPERTY HAL_DONE_${symbol})
     if(NOT done)
       file(GLOB includes ${PROJECT_SOURCE_DIR}/kernels_cu/*.cuh ${HAL_KERNEL_ABI_DIR}/kernel_*.h ${HAL_KERNEL_ABI_DIR}/kernel_*.inc)
-      # The .version line is lowered to 7.0, so that an older driver than this nvcc can load the PTX; ptxas checks that the
-      # lowered text still assembles.
+      # The .version line is lowered to 7.0, or to the first with the instructions of sm_90a, so that an older driver than
+      # this nvcc can load the PTX; ptxas checks that the lowered text still assembles. Machine code is for the main
+      # target, H100 class.
+      get_property(arch GLOBAL PROPERTY HAL_CUDA_ARCH_${K_FILE})
+      set(compute_arch 80)
+      set(version 7.0)
+      set(cubin_arch 90)
+      if(arch)
+        set(compute_arch ${arch})
+        set(version 8.0)
+        set(cubin_arch ${arch})
+      endif()
       add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.ptx
-        COMMAND ${HAL_NVCC} -O3 -std=c++17 -arch=compute_80 --ptx -I${PROJECT_SOURCE_DIR}/kernels_cu
+        COMMAND ${HAL_NVCC} -O3 -std=c++17 -arch=compute_${compute_arch} --ptx -I${PROJECT_SOURCE_DIR}/kernels_cu
                 -I${HAL_KERNEL_ABI_DIR} -o ${HAL_GENERATED}/${K_FILE}.raw.ptx ${source}
         COMMAND ${CMAKE_COMMAND} -DINPUT=${HAL_GENERATED}/${K_FILE}.raw.ptx -DOUTPUT=${HAL_GENERATED}/${K_FILE}.ptx
-                -DVERSION=7.0 -P ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
+                -DVERSION=${version} -P ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
         DEPENDS ${source} ${includes} ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake
         COMMENT "Compiling ${K_FILE}.ptx" VERBATIM)
       hal_embed(${HAL_GENERATED}/${K_FILE}.ptx ${symbol} "")
       if(HAL_PTXAS)
-        # Machine code for the main target, H100 class: the driver would compile for seconds at the first call.
-        add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.sm_90.cubin
-          COMMAND ${HAL_PTXAS} -arch=sm_90 -O3 -o ${HAL_GENERATED}/${K_FILE}.sm_90.cubin ${HAL_GENERATED}/${K_FILE}.ptx
-          DEPENDS ${HAL_GENERATED}/${K_FILE}.ptx COMMENT "Assembling ${K_FILE}.sm_90.cubin" VERBATIM)
-        hal_embed(${HAL_GENERATED}/${K_FILE}.sm_90.cubin hal_cubin_${K_FILE} "")
+        # The driver would compile for seconds at the first call.
+        add_custom_command(OUTPUT ${HAL_GENERATED}/${K_FILE}.sm_${cubin_arch}.cubin
+          COMMAND ${HAL_PTXAS} -arch=sm_${cubin_arch} -O3 -o ${HAL_GENERATED}/${K_FILE}.sm_${cubin_arch}.cubin ${HAL_GENERATED}/${K_FILE}.ptx
+          DEPENDS ${HAL_GENERATED}/${K_FILE}.ptx COMMENT "Assembling ${K_FILE}.sm_${cubin_arch}.cubin" VERBATIM)
+        hal_embed(${HAL_GENERATED}/${K_FILE}.sm_${cubin_arch}.cubin hal_cubin_${K_FILE} "")
       endif()
       set_property(GLOBAL PROPERTY HAL_DONE_${symbol} TRUE)
     endif()

@@ -78,8 +78,8 @@ typedef struct hal_builtin {
     const char *opencl_c; /* includes resolved; compiled with -DHAL_KERNEL_<name> */
     const unsigned char *spirv;
     const size_t *spirv_size;
-    const char *cuda_ptx;            /* compute_80 */
-    const unsigned char *cuda_cubin; /* sm_90 */
+    const char *cuda_ptx;            /* compute_80, or of one architecture */
+    const unsigned char *cuda_cubin; /* sm_90, or of that architecture */
     const size_t *cuda_cubin_size;
     const char *cuda_absent; /* why cuda_ptx is NULL */
     bool one_entry;          /* the CUDA form is one entry, NAME: constants only repeat what its arguments say */

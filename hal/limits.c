@@ -103,6 +103,10 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         }
         return value ? HAL_OK : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "HAL_LIMITS: group_count=0; at least 1");
     }
+    if (strcmp(name, "units") == 0) {
+        return value ? lower32(name, value, &info->compute_units)
+                     : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "HAL_LIMITS: units=0; at least 1");
+    }
     if (strcmp(name, "shared") == 0) {
         return lower32(name, value, &info->max_shared_memory);
     }
@@ -138,6 +142,10 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
         info->subgroup_shuffle = false;
         return hide(name, value, &info->subgroups);
     }
+    if (strcmp(name, "matrix") == 0) {
+        info->async_matrix = false;
+        return hide(name, value, &info->matrix_units);
+    }
     if (strcmp(name, "cpu") == 0) {
         bool cpu = info->type == HAL_DEVICE_CPU;
         info->type = cpu ? HAL_DEVICE_INTEGRATED : info->type;
@@ -146,7 +154,8 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     const struct {
         const char *name;
         bool *feature;
-    } features[] = {{"fp16", &info->fp16}, {"bf16", &info->bf16}, {"fp8", &info->fp8}, {"matrix", &info->matrix_units}};
+    } features[] = {
+        {"fp16", &info->fp16}, {"bf16", &info->bf16}, {"fp8", &info->fp8}, {"async_matrix", &info->async_matrix}};
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         if (strcmp(name, features[i].name) == 0) {
             return hide(name, value, features[i].feature);
@@ -154,8 +163,9 @@ static hal_status apply_limit(void *user, const char *name, uint64_t value)
     }
     return hal_fail(
         HAL_ERROR_INVALID_ARGUMENT,
-        "HAL_LIMITS: no such limit '%s' (group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, "
-        "subgroups, matrix, cpu, loop_iterations, bounded_span, list_commands, pooled, first_point)",
+        "HAL_LIMITS: no such limit '%s' (group_size, group_count, units, shared, memory, buffer_size, fp16, "
+        "bf16, fp8, subgroups, matrix, async_matrix, cpu, loop_iterations, bounded_span, list_commands, pooled, "
+        "first_point)",
         name);
 }
 

@@ -11,8 +11,9 @@
 #include "gemm_common.cuh"
 #include "mma.cuh"
 
-/* One operand's part of a stage: EXTENT rows of A (or columns of B) by DEPTH of k. DEEP: k is contiguous. */
-template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct MmaSlice {
+/* One operand's part of a stage: EXTENT rows of A (or columns of B) by DEPTH of k. DEEP: k is contiguous. CUT: lines
+ * are cut into parts of 128 bytes, the same part of all lines together (wgmma.cuh). */
+template <bool DEEP, int EXTENT, int DEPTH, int THREADS, bool CUT = false> struct MmaSlice {
     static const int LINE = DEEP ? DEPTH : EXTENT; /* contiguous elements */
     static const int LINES = DEEP ? EXTENT : DEPTH;
     static const int CHUNKS = LINE / 8;                /* of 16 bytes, in a line */
@@ -31,6 +32,8 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct MmaSlice {
     /* Byte offset of a chunk. Eight lines at the same chunk, or eight chunks of a line, fall on all 32 banks. */
     static __device__ __forceinline__ uint32_t at(uint32_t line_, uint32_t chunk)
     {
+        if (CUT)
+            return (chunk / 8 * LINES + line_) * 128 + (((chunk ^ line_) & 7) << 4);
         return line_ * (LINE * 2) + ((chunk ^ (CHUNKS == 4 ? line_ >> 1 & 3 : line_ & 7)) << 4);
     }
 
@@ -46,7 +49,9 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct MmaSlice {
     {
         const uint32_t lines = DEEP ? limit : left, columns = DEEP ? left : limit;
         const uint32_t count = column < columns ? min(columns - column, 8u) : 0;
-        if (wide) {
+        if (wide && CUT) {
+            copy_cut(stage + at(line, column / 8), lines, count);
+        } else if (wide) {
 #pragma unroll
             for (uint32_t i = 0; i < COUNT; i++) {
                 const uint32_t here = line + i * STEP < lines ? count : 0;
@@ -62,6 +67,16 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct MmaSlice {
     }
 
   private:
+    /* With few registers and instructions: four lines on, the permutation has its third bit the other way round. */
+    __device__ __forceinline__ void copy_cut(uint32_t to, uint32_t lines, uint32_t count)
+    {
+        static_assert(!CUT || STEP % 4 == 0, "the permutation's lower bits stay");
+        const uint16_t *from = next;
+#pragma unroll
+        for (uint32_t i = 0; i < COUNT; i++, from += STEP * ld)
+            copy_async((to ^ (i * STEP & 4) << 4) + i * STEP * 128, from, line + i * STEP < lines ? count * 2 : 0);
+    }
+
     static __device__ __forceinline__ void copy_elements(uint32_t to, const uint16_t *from, uint32_t count)
     {
         uint32_t pair[4];

@@ -9,6 +9,8 @@
  *  gemm_mma    matrix units (CUDA sm_80), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K WARP_M WARP_N STAGES
  *              group 32 (TILE_M / WARP_M) (TILE_N / WARP_N), dynamic shared GEMM_MMA_SHARED;
  *              tiles 128 256 32 64 64 4, 128 128 32 64 32 3, 64 64 32 32 32 3
+ *  gemm_async  asynchronous matrix units (CUDA 9.0), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K STAGES
+ *              group 384, dynamic shared GEMM_ASYNC_SHARED; tiles 128 256 64 4, 128 128 64 6
  *  gemm_small  work-groups, m <= ROWS, B read once. DTYPE TRANS_B ROWS TILE_N THREADS; A's transposition by flags
  *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256 (CL, GLSL: 32 64)
  *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
@@ -23,7 +25,7 @@
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants: k ascending, one
  * accumulator an element, in gemm, gemm_any, gemm_task (address) and, B plain, gemm_task_small; 16 k at a time in
- * gemm_mma; in slices in the others, which are therefore left out in batch-invariant mode. */
+ * gemm_mma and gemm_async; in slices in the others, which are therefore left out in batch-invariant mode. */
 #include "gemm.h"
 
 #include "recording.h"

@@ -58,6 +58,7 @@ typedef enum gemm_kernel {
     GEMM_KERNEL_TASK = 1,
     GEMM_KERNEL_MMA = 2,
     GEMM_KERNEL_SMALL = 4,
+    GEMM_KERNEL_ASYNC = 16,
     GEMM_KERNEL_VIEWS = 8 /* the task kernel's texel views: never *chosen, but may be done without */
 } gemm_kernel;
 

@@ -282,6 +282,44 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
     return found;
 }
 
+/* Asynchronous matrix units. Their tiles are large: they pay where rows fill more than half of one, and tiles half of
+ * the device, beyond which gemm_mma has more, smaller ones. Batch-invariant: always, since that must not depend on m.
+ */
+static bool plan_async(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K", "STAGES"};
+    enum { TILE_M = 128, TILE_K = 64, THREADS = 384 };
+    static const struct {
+        uint32_t n, stages;
+    } shapes[] = {{256, 4}, {128, 6}};
+    const hal_dtype dtype = p->operands[GEMM_A].dtype;
+    const uint64_t tiles = (uint64_t)groups(p->m, TILE_M) * groups(p->n, 128) * p->batch;
+    const bool pays =
+        p->want || p->mode == HAL_MODE_BATCH_INVARIANT || (p->m > TILE_M / 2 && 2 * tiles >= info->compute_units);
+    if (!info->async_matrix || !pays || info->max_group_size < THREADS || dtype == HAL_F32 || p->k == 0) {
+        return false;
+    }
+    bool found = false;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const uint32_t n = shapes[i].n, stages = shapes[i].stages;
+        const uint32_t shared = GEMM_ASYNC_SHARED(TILE_M, n, TILE_K, stages);
+        if (shared > info->max_shared_memory || !wanted(p, "gemm_async", TILE_M, n, TILE_K)) {
+            continue;
+        }
+        const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, TILE_M, n, TILE_K, stages};
+        spec_start(plan, "gemm_async", constants, 7);
+        plan->constant_names = names;
+        plan->spec.group[0] = THREADS;
+        plan->spec.dynamic_shared = shared;
+        cover(plan, p, TILE_M, n, TILE_K);
+        found = true;
+        if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
+            break;
+        }
+    }
+    return found;
+}
+
 static uint32_t few_rows(uint32_t m)
 {
     return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : m <= 8 ? 8 : m <= 12 ? 12 : 16;
@@ -448,6 +486,10 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
         *chosen = GEMM_KERNEL_SMALL;
         return HAL_OK;
     }
+    if (!(without & GEMM_KERNEL_ASYNC) && plan_async(info, problem, plan)) {
+        *chosen = GEMM_KERNEL_ASYNC;
+        return HAL_OK;
+    }
     if (!(without & GEMM_KERNEL_MMA) && plan_mma(info, problem, plan)) {
         *chosen = GEMM_KERNEL_MMA;
         return HAL_OK;
@@ -480,7 +522,7 @@ uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *probl
         {"gemm_task", 32, 0, 0},        {"gemm_task", 48, 0, 0},          {"gemm_small", 0, 32, 256},
         {"gemm_small", 0, 32, 64},      {"gemm_mma", 128, 256, 32},       {"gemm_mma", 128, 128, 32},
         {"gemm_mma", 64, 64, 32},       {"gemm", 128, 128, 16},           {"gemm", 64, 64, 16},
-        {"gemm", 32, 32, 16},
+        {"gemm", 32, 32, 16},           {"gemm_async", 128, 256, 64},     {"gemm_async", 128, 128, 64},
     };
     gemm_problem p = *problem;
     gemm_plan plan;
@@ -518,7 +560,7 @@ double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel)
     case HAL_DEVICE_CPU:
         return kernel == GEMM_KERNEL_TASK ? 4e9 : 0.1e9;
     case HAL_DEVICE_DISCRETE:
-        return kernel == GEMM_KERNEL_MMA ? 100e9 : 20e9;
+        return kernel == GEMM_KERNEL_MMA || kernel == GEMM_KERNEL_ASYNC ? 100e9 : 20e9;
     default:
         return 2e9;
     }

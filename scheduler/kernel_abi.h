@@ -71,6 +71,9 @@ typedef struct hal_gemm_args {
 
 /* Bytes of dynamic shared memory of gemm_mma: `stages` pairs of tiles. */
 #define GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) ((stages) * ((tile_m) + (tile_n)) * (tile_k)*2u)
+/* Of gemm_async: as many, two barriers of 8 bytes for each, and what lies before the first multiple of 1 KiB. */
+#define GEMM_ASYNC_SHARED(tile_m, tile_n, tile_k, stages)                                                              \
+    (GEMM_MMA_SHARED(tile_m, tile_n, tile_k, stages) + 16u * (stages) + 1024u)
 
 /* Operators on rows: dtypes of up to four operands in three bits each, how strictly, and what to do. */
 #define ROW_FLAGS(d0, d1, d2, d3, strict, op) ((d0) | (d1) << 3 | (d2) << 6 | (d3) << 9 | (strict) << 15 | (op) << 16)

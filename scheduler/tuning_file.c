@@ -12,7 +12,7 @@
 #define FORMAT "hal-tuning"
 enum { VERSION = 1 };
 
-static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",
+static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",       "gemm_async",
                                       "gemm_task", "gemm_task_address", "gemm_task_small"};
 
 static hal_status wrong(const char *file, uint32_t index, const char *what)

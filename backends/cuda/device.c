@@ -42,6 +42,7 @@ static void fill_features(const cuda_driver *driver, nv_device device, hal_devic
     info->bf16 = info->compute_capability >= 80;
     info->fp8 = info->compute_capability >= 89;
     info->matrix_units = info->compute_capability >= 70;
+    info->async_matrix = info->compute_capability == 90; /* what sm_90a has, and no later architecture */
     info->fp64 = info->int64 = true;
     info->subgroups = info->subgroup_shuffle = true;
     info->subnormals_f32 = info->subnormals_f16 = true;

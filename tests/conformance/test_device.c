@@ -50,11 +50,12 @@ static void lowered_limits(void **state)
     (void)state;
     hal_device *device =
         conf_open("group_size=64,shared=16384,fp16=0,bf16=0,fp8=0,subgroups=0,matrix=0,group_count=100,"
-                  "buffer_size=1048576,memory=67108864,loop_iterations=1000,bounded_span=0");
+                  "buffer_size=1048576,memory=67108864,loop_iterations=1000,bounded_span=0,units=1");
     const hal_device_info *info = hal_device_get_info(device);
     assert_int_equal(info->max_group_size, 64);
     assert_int_equal(info->max_shared_memory, 16384);
-    assert_false(info->fp16 || info->bf16 || info->fp8 || info->subgroups || info->matrix_units);
+    assert_false(info->fp16 || info->bf16 || info->fp8 || info->subgroups || info->matrix_units || info->async_matrix);
+    assert_int_equal(info->compute_units, 1);
     assert_int_equal(info->max_group_count[1], 100);
     assert_int_equal(info->max_buffer_size, 1048576);
     assert_int_equal(info->memory_size, 67108864);
@@ -71,6 +72,9 @@ static void lowered_limits(void **state)
                                  "shared=-1",
                                  "memory=1152921504606846976",
                                  "group_count=0",
+                                 "units=0",
+                                 "units=4294967295",
+                                 "async_matrix=1",
                                  "loop_iterations=0",
                                  "loop_iterations=4294967296"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

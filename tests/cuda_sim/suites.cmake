@@ -27,6 +27,20 @@ foreach(target IN LISTS targets)
   hal_sim_test(${operator}.cuda_sim "" ${target})
 endforeach()
 
+# The GEMM for asynchronous matrix units, which a device with one unit is given for all but few rows, at every timing; other
+# devices have none.
+foreach(operator gemm gemm_options)
+  hal_sim_test(${operator}.cuda_sim_async HAL_LIMITS=units=1 test_${operator})
+  foreach(timing late seed:7)
+    string(REGEX REPLACE ":.*" "" variant ${timing})
+    hal_sim_test(${operator}.cuda_sim_async_${variant}
+      "HAL_LIMITS=units=1;HAL_CUDA_SIM_TIMING=${timing};HAL_TEST_WITHOUT=test_conversions" test_${operator})
+  endforeach()
+endforeach()
+foreach(profile a100 b200)
+  hal_sim_test(gemm.cuda_sim_${profile} "HAL_CUDA_SIM_PROFILE=${profile};HAL_TEST_ONLY=test_async*" test_gemm)
+endforeach()
+
 # The cases take a second, so they also run on the other devices and with asynchronous copies at their worst.
 if(TARGET run_cases)
   set(data ${PROJECT_SOURCE_DIR}/tests/data)
@@ -59,5 +73,10 @@ if(TARGET hal-bench)
   hal_sim_test(bench.counters.cuda_sim "" hal-bench gemm --backend cuda --m 256 --n 256 --k 256 --dtype bf16 --quick --counters)
   if(HAL_NVCC)
     set_tests_properties(bench.counters.cuda_sim PROPERTIES PASS_REGULAR_EXPRESSION "gemm_mma[^\n]* 8192 ")
+  endif()
+  hal_sim_test(bench.counters_async.cuda_sim HAL_LIMITS=units=1
+    hal-bench gemm --backend cuda --m 256 --n 256 --k 256 --dtype bf16 --quick --counters)
+  if(HAL_NVCC) # 64 of m64n256k16
+    set_tests_properties(bench.counters_async.cuda_sim PROPERTIES PASS_REGULAR_EXPRESSION "gemm_async[^\n]* 0 +64 +33554432")
   endif()
 endif()

@@ -73,9 +73,9 @@ static void test_general_kernels(void **state)
         for (int trans = 0; trans < 4; trans++) {
             for (uint32_t round = 0; round < 5; round++) {
                 uint64_t m = round % 4 == 0 ? 1 + random_below(&seed, 8) : sizes[random_below(&seed, SIZES)];
-                uint32_t without = round == 4
-                                       ? GEMM_KERNEL_VIEWS
-                                       : GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | (round & 2 ? GEMM_KERNEL_SMALL : 0);
+                uint32_t without = round == 4 ? GEMM_KERNEL_VIEWS
+                                              : GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | GEMM_KERNEL_ASYNC |
+                                                    (round & 2 ? GEMM_KERNEL_SMALL : 0);
                 one_random(f, dtype, trans, m, sizes[random_below(&seed, SIZES)], sizes[random_below(&seed, SIZES)],
                            round & 1, without, &seed);
             }
@@ -390,7 +390,9 @@ int main(void)
                                        cmocka_unit_test(test_guard_pages),
                                        cmocka_unit_test(test_second_of_groups),
                                        cmocka_unit_test(test_split_is_equal),
-                                       cmocka_unit_test(test_split_count)};
+                                       cmocka_unit_test(test_split_count),
+                                       cmocka_unit_test(test_async_matrix),
+                                       cmocka_unit_test(test_async_choice)};
     int failed = cmocka_run_group_tests_name("gemm", tests, gemm_setup, gemm_teardown);
     failed += cmocka_run_group_tests_name("gemm rules", gemm_rules, gemm_setup, gemm_teardown);
     return failed != 0;

@@ -19,6 +19,10 @@ void test_one_row_any_ld(void **state);
 void test_slot_alignment(void **state);
 void test_import_alignment(void **state);
 
+/* test_gemm_async.c */
+void test_async_matrix(void **state);
+void test_async_choice(void **state);
+
 int gemm_setup(void **state);
 int gemm_teardown(void **state);
 

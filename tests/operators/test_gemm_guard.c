@@ -82,8 +82,9 @@ void test_guard_pages(void **state)
             case_random(&g, dtype, round & 1, round & 2, rows[round / 4 % 4], 1 + random_below(&seed, 70),
                         1 + random_below(&seed, 40), &seed);
             case_fill(&g, FILL_RANDOM, &seed);
-            uint32_t without =
-                round < 32 ? 0 : GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | (round & 4 ? GEMM_KERNEL_SMALL : 0);
+            uint32_t without = round < 32 ? 0
+                                          : GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | GEMM_KERNEL_ASYNC |
+                                                (round & 4 ? GEMM_KERNEL_SMALL : 0);
             run_guarded(&g, f, round / 16 != 1, without);
             case_check(&g, false);
             case_free(&g);

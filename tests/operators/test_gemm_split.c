@@ -113,8 +113,8 @@ void test_split_is_equal(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 41;
-    static const uint32_t forms[] = {0, GEMM_KERNEL_VIEWS, GEMM_KERNEL_TASK | GEMM_KERNEL_MMA,
-                                     GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | GEMM_KERNEL_SMALL};
+    static const uint32_t forms[] = {0, GEMM_KERNEL_VIEWS, GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | GEMM_KERNEL_ASYNC,
+                                     GEMM_KERNEL_TASK | GEMM_KERNEL_MMA | GEMM_KERNEL_ASYNC | GEMM_KERNEL_SMALL};
     for (uint32_t round = 0; round < 24; round++) {
         const uint32_t without = forms[round % 4];
         gemm_case g;

@@ -1,5 +1,5 @@
 # Assemble each of FILES ("|"-separated PTX) with PTXAS for TARGET. A warning is an error, and so are spills, stack frames and
-# double precision. Prints registers and shared memory of each entry.
+# double precision, and notes C75xx about wgmma and setmaxnreg. Prints registers and shared memory of each entry.
 set(bad 0)
 string(REPLACE "|" ";" files "${FILES}")
 foreach(file IN LISTS files)
@@ -20,6 +20,9 @@ foreach(file IN LISTS files)
     math(EXPR bad "${bad} + 1")
   elseif(output MATCHES "(^|[^0-9])[1-9][0-9]* bytes (stack frame|spill)")
     message("${file}: an entry spills or has a stack:\n${output}")
+    math(EXPR bad "${bad} + 1")
+  elseif(output MATCHES "\\(C75[0-9]+\\)")
+    message("${file}: wgmma is serialised, or setmaxnreg ignored:\n${output}")
     math(EXPR bad "${bad} + 1")
   else()
     message("${file}: ${count} entries for ${TARGET}\n${output}")

@@ -86,7 +86,8 @@ static void check_device(const hal_device_info *info, bool whole)
                 problem.trans_a = bits & 1;
                 problem.trans_b = bits & 2;
                 problem.k = bits & 4 ? 4096 : 0;
-                uint32_t without = (bits & 8 ? GEMM_KERNEL_MMA : 0) | (bits & 16 ? GEMM_KERNEL_SMALL : 0);
+                uint32_t without = (bits & 8 ? GEMM_KERNEL_MMA : 0) | (bits & 16 ? GEMM_KERNEL_SMALL : 0) |
+                                   (bits & 24 ? GEMM_KERNEL_ASYNC : 0);
                 for (int i = 0; i < GEMM_OPERANDS; i++)
                     problem.operands[i].dtype = (hal_dtype)(HAL_F32 + bits / 32);
                 check_plan(info, &problem, without, whole);
@@ -108,7 +109,8 @@ static hal_device_info device(const char *name, uint32_t capability, uint32_t un
                             .subgroup_shuffle = true,
                             .fp16 = true,
                             .bf16 = true,
-                            .matrix_units = true};
+                            .matrix_units = true,
+                            .async_matrix = capability == 90};
     snprintf(info.backend, sizeof info.backend, "cuda");
     snprintf(info.name, sizeof info.name, "%s", name);
     return info;
@@ -130,7 +132,7 @@ static void test_lowered_limits(void **state)
     hal_device_info small = device("small groups", 90, 132, 232448), shared = device("little shared", 90, 132, 16384);
     hal_device_info plain = device("no matrix units", 90, 132, 232448);
     small.max_group_size = 128;
-    plain.matrix_units = false;
+    plain.matrix_units = plain.async_matrix = false;
     check_device(&small, false);
     check_device(&shared, false);
     check_device(&plain, true);

@@ -56,7 +56,7 @@ static char *text_of(const hal_tuning *list, uint32_t count)
 static void round_trip(void **state)
 {
     (void)state;
-    static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",
+    static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",       "gemm_async",
                                           "gemm_task", "gemm_task_address", "gemm_task_small"};
     enum { COUNT = sizeof kernels / sizeof kernels[0] };
     hal_tuning list[COUNT + 1], *read;

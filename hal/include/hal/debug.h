@@ -32,8 +32,9 @@ HAL_API hal_status hal_trace_write(hal_device *device, const char *path, uint64_
  * HAL_FAULT="alloc:3,submit:1,compile:1,lost:5".
  *
  * Lowered limits (hal_device_desc.limits, $HAL_LIMITS), a comma list of name=value:
- *   group_size, group_count, shared, memory, buffer_size, fp16, bf16, fp8, subgroups, matrix, loop_iterations,
- *   bounded_span, cpu (0: a CPU device is given the kernels that are made for GPUs),
+ *   group_size, group_count, units (compute_units, as kernels are chosen for it; the device runs on all of its own),
+ *   shared, memory, buffer_size, fp16, bf16, fp8, subgroups, matrix, async_matrix, loop_iterations, bounded_span,
+ *   cpu (0: a CPU device is given the kernels that are made for GPUs),
  *   list_commands (commands of one native submission), pooled (largest buffer that shares an allocation with others;
  *   0: each has its own, whose bounds a checking driver can watch), first_point (start of the submission counter). A
  *   value above the real limit is refused.

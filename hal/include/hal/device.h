@@ -69,6 +69,8 @@ typedef struct hal_device_info {
                                      then. Operators choose a kernel that stays below, or say HAL_ERROR_LIMIT */
     uint64_t bounded_span;        /* HAL_ABI_PLAIN: what is stored beyond the end of a span of up to so many bytes is
                                      dropped; 0: such stores are errors, as in other forms */
+    bool async_matrix;            /* matrix units that read shared memory by themselves while a kernel goes on (CUDA:
+                                     compute capability 9.0 alone); never without matrix_units */
 } hal_device_info;
 
 /* One line of a device list: a device, or a backend that is absent and why. */

@@ -158,7 +158,8 @@ static void test_info(void **state)
     assert_string_equal(info->uuid, "fafafafafafafafafafafafafafafa00");
     assert_int_equal(info->compute_capability, 90);
     assert_int_equal(info->max_shared_memory, 227 * 1024);
-    assert_true(info->bf16 && info->fp8 && info->matrix_units && info->priorities && info->native_replay);
+    assert_true(info->bf16 && info->fp8 && info->matrix_units && info->async_matrix && info->priorities);
+    assert_true(info->native_replay);
     cuda_close(device);
 }
 

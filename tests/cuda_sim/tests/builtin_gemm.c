@@ -46,7 +46,8 @@ static kernel_result compare(const builtin_gemm *gemm, const matrix *a, const ma
         for (size_t j = 0; j < gemm->n; j++) {
             float sum = 0;
             for (size_t k = 0; k < gemm->k; k++) {
-                sum += element(a, i, k) * (gemm->trans_b ? element(b, j, k) : element(b, k, j));
+                sum += (gemm->trans_a ? element(a, k, i) : element(a, i, k)) *
+                       (gemm->trans_b ? element(b, j, k) : element(b, k, j));
             }
             const float got = element(d, i, j);
             const float want = d->dtype == HAL_KERNEL_F32 ? sum : kernel_of_bf16(kernel_bf16(sum));
@@ -79,7 +80,8 @@ static kernel_result launch(const ptx_function *function, const builtin_gemm *ge
     p.args.n = gemm->n;
     p.args.k = gemm->k;
     p.args.alpha = 1.0f;
-    p.args.flags = GEMM_FLAGS(0u, gemm->dtype_d, 0u, 0u, 0u, GEMM_ACT_NONE) | (gemm->trans_b ? GEMM_TRANS_B : 0);
+    p.args.flags = GEMM_FLAGS(0u, gemm->dtype_d, 0u, 0u, 0u, GEMM_ACT_NONE) | (gemm->trans_a ? GEMM_TRANS_A : 0) |
+                   (gemm->trans_b ? GEMM_TRANS_B : 0);
     p.args.lda[0] = m[0].ld;
     p.args.ldb[0] = m[1].ld;
     p.args.ldd[0] = m[2].ld;
@@ -101,7 +103,8 @@ kernel_result builtin_gemm_run(const ptx_function *function, const void *problem
                                sim_counters *counters, char *text, size_t size)
 {
     const builtin_gemm *gemm = problem;
-    const matrix m[3] = {matrix_of(gemm->dtype, gemm->m, gemm->k, gemm->pad_a),
+    const matrix m[3] = {gemm->trans_a ? matrix_of(gemm->dtype, gemm->k, gemm->m, gemm->pad_a)
+                                       : matrix_of(gemm->dtype, gemm->m, gemm->k, gemm->pad_a),
                          gemm->trans_b ? matrix_of(gemm->dtype, gemm->n, gemm->k, gemm->pad_b)
                                        : matrix_of(gemm->dtype, gemm->k, gemm->n, gemm->pad_b),
                          matrix_of(gemm->dtype_d, gemm->m, gemm->n, gemm->pad_d)};
