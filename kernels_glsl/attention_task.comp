@@ -2,12 +2,14 @@
  * rows with everything in registers. Steps are attention.comp's. Scores have a key a lane, o has neighbouring columns:
  * queries, keys and values are uniform texel buffers of 16 bytes a texel, since such drivers fetch texels without a
  * branch, but run a storage load inside a loop lane by lane. Rows of q, k and v start at texels; a view may start
- * before its operand: base_q, base_k, base_v. Constants: DTYPE, STRICT (0), THREADS, VALUE_ROOM: value_dim or a little
- * more. */
+ * before its operand: base_q, base_k, base_v. Constants: DTYPE, STRICT (0), STEP: texels of a key at a time, ROWS,
+ * VALUE_ROOM: value_dim or a little more. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#define THREADS   STEP
+#define HEAD_ROOM ROWS
 #include "attention.glsl"
 
 layout(set = 0, binding = 0) uniform usamplerBuffer q_view;
@@ -15,7 +17,7 @@ layout(set = 0, binding = 1) uniform usamplerBuffer k_view;
 layout(set = 0, binding = 2) uniform usamplerBuffer v_view;
 
 const uint TEXEL = DTYPE == HAL_KERNEL_F32 ? 4 : 8; /* elements */
-const uint ROWS = 8, VECTORS = KEYS / LANES, WIDTH = LANES * TEXEL;
+const uint VECTORS = KEYS / LANES, WIDTH = LANES * TEXEL;
 const uint COLUMNS = VALUE_ROOM / LANES, TEXELS = VALUE_ROOM / WIDTH;
 
 /* Element `i` of a texel; i is constant once loops are unrolled. */
@@ -86,21 +88,18 @@ void main()
 
         float score[ROWS * VECTORS];
         [[unroll]] for (uint i = 0; i < ROWS * VECTORS; i++) score[i] = 0.0;
-        for (uint d = 0; d < head_dim; d += TEXEL) {
-            const uvec4 q = texelFetch(q_view, int((q_base + d) / TEXEL));
-            float k[VECTORS * TEXEL];
+        for (uint d = 0; d < head_dim; d += STEP * TEXEL) {
+            uvec4 q[STEP];
+            [[unroll]] for (uint i = 0; i < STEP; i++) q[i] = texelFetch(q_view, int((q_base + d) / TEXEL + i));
             [[unroll]] for (uint v = 0; v < VECTORS; v++)
             {
-                const uvec4 texel = texelFetch(k_view, int((k_at[v] + d) / TEXEL));
-                [[unroll]] for (uint c = 0; c < TEXEL; c++) k[c * VECTORS + v] = pick(texel, c);
-            }
-            [[unroll]] for (uint row = 0; row < ROWS; row++)
-            {
-                [[unroll]] for (uint c = 0; c < TEXEL; c++)
+                uvec4 k[STEP];
+                [[unroll]] for (uint i = 0; i < STEP; i++) k[i] = texelFetch(k_view, int((k_at[v] + d) / TEXEL + i));
+                [[unroll]] for (uint i = 0; i < STEP; i++) [[unroll]] for (uint c = 0; c < TEXEL; c++)
                 {
-                    const float x = subgroupShuffle(pick(q, c), row);
-                    [[unroll]] for (uint v = 0; v < VECTORS; v++) score[row * VECTORS + v] =
-                        x * k[c * VECTORS + v] + score[row * VECTORS + v];
+                    const float y = pick(k[i], c);
+                    [[unroll]] for (uint row = 0; row < ROWS; row++) score[row * VECTORS + v] =
+                        subgroupShuffle(pick(q[i], c), row) * y + score[row * VECTORS + v];
                 }
             }
         }

@@ -185,9 +185,10 @@ static bool view_rows(const hal_device_info *info, const hal_operand *o, uint32_
            (before + o->bytes) / 16 + 1 <= info->max_view_elements;
 }
 
-/* One subgroup of 8 lanes in GLSL. */
+/* One subgroup of 8 lanes in GLSL; fewer rows than lanes where there are no more. */
 static bool plan_subgroup(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
 {
+    static const char *const task_names[] = {"DTYPE", "STRICT", "STEP", "ROWS", "VALUE_ROOM"};
     const hal_attention_desc *d = &p->desc;
     const hal_operand *o = p->operands;
     const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
@@ -198,20 +199,24 @@ static bool plan_subgroup(const hal_device_info *info, const attention_problem *
         !view_rows(info, &o[ATTENTION_V], d->value_dim, v, &plan->back[2])) {
         return false;
     }
-    const uint64_t groups = hal_groups(p->rows, LANES) * d->kv_heads * d->batch;
+    const uint32_t rows = p->rows == 1 ? 1 : p->rows == 2 ? 2 : p->rows <= 4 ? 4 : LANES;
+    const uint64_t groups = hal_groups(p->rows, rows) * d->kv_heads * d->batch;
     const uint64_t turns = d->head_dim / 4 + 3 * LANES + ATTENTION_KEYS * 2 + 8;
     if (!split(info, p, choose_splits(info, p, may_split, groups), may_split, turns, plan)) {
         return false;
     }
     uint32_t constants[CONSTANTS];
-    constants_of(p, LANES, constants);
-    constants[3] = 0;
-    hal_operator_launch_start(&plan->launch, "attention_task", constants, names, CONSTANTS, sizeof(hal_attention_args));
+    /* Texels of a key at a time: two are of one cache line, which may be gone when the loop comes back to it. */
+    const uint32_t step = d->head_dim * hal_dtype_size(d->dtype) % 32 ? 1 : 2;
+    constants_of(p, step, constants);
+    constants[3] = rows;
+    hal_operator_launch_start(&plan->launch, "attention_task", constants, task_names, CONSTANTS,
+                              sizeof(hal_attention_args));
     plan->launch.spec.group[0] = LANES;
     for (uint32_t i = 0; i < 3; i++) {
         plan->launch.spec.views[i] = HAL_VIEW_RGBA32UI;
     }
-    start(info, p, plan, LANES, 2e9);
+    start(info, p, plan, rows, 2e9);
     return true;
 }
 
