@@ -79,6 +79,7 @@ static hal_status init_device(hal_device *device, const hal_device_desc *desc)
     device->next_block_size = 1u << 20;
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->attach_lock, NULL);
+    device->keepers = 1;
     pthread_mutex_init(&device->builtin_lock, NULL);
     /* A writer must get in although traced threads submit without pause. */
     pthread_rwlockattr_t fair;
@@ -169,25 +170,46 @@ hal_status hal_device_open(const hal_device_desc *given, hal_device **out)
     return HAL_OK;
 }
 
-void hal_device_destroy(hal_device *device)
+/* The last one to leave takes the attachments along: they may hold objects, which hold the device. */
+static void leave_attachments(hal_device *device)
 {
-    if (hal_check(device, HAL_TYPE_DEVICE, "device") != HAL_OK || hal_forked(device)) {
-        return;
-    }
     pthread_mutex_lock(&device->attach_lock);
-    bool again = atomic_exchange(&device->closing, true);
-    hal_attachment *attachments = device->attachments;
-    device->attachments = NULL;
+    hal_attachment *attachments = --device->keepers ? NULL : device->attachments;
+    device->attachments = device->keepers ? device->attachments : NULL;
     pthread_mutex_unlock(&device->attach_lock);
-    if (again) {
-        hal_fail(HAL_ERROR_INVALID_STATE, "device '%s' has been destroyed already", device->object.label);
-        return;
-    }
     for (hal_attachment *next; attachments; attachments = next) {
         next = attachments->next;
         attachments->destroy(attachments->state);
         hal_free(attachments);
     }
+}
+
+void hal_device_keep(hal_device *device)
+{
+    hal_retain(&device->object);
+    pthread_mutex_lock(&device->attach_lock);
+    device->keepers++;
+    pthread_mutex_unlock(&device->attach_lock);
+}
+
+void hal_device_leave(hal_device *device)
+{
+    if (!hal_forked(device)) {
+        leave_attachments(device);
+    }
+    hal_release(&device->object);
+}
+
+void hal_device_destroy(hal_device *device)
+{
+    if (hal_check(device, HAL_TYPE_DEVICE, "device") != HAL_OK || hal_forked(device)) {
+        return;
+    }
+    if (atomic_exchange(&device->closing, true)) {
+        hal_fail(HAL_ERROR_INVALID_STATE, "device '%s' has been destroyed already", device->object.label);
+        return;
+    }
+    leave_attachments(device);
     hal_drain(device, device->core.submit_timeout);
     hal_trace_drop(device); /* an unwritten trace holds an event, which holds the device */
     hal_release(&device->object);
@@ -253,7 +275,7 @@ hal_status hal_device_attach(hal_device *device, const void *key, hal_attach_fn 
     while (found && found->key != key) {
         found = found->next;
     }
-    if (!found && atomic_load(&device->closing)) {
+    if (!found && !device->keepers) {
         status = hal_fail(HAL_ERROR_INVALID_STATE, "device '%s' has been destroyed; it takes no new operators",
                           device->object.label);
     } else if (!found) {

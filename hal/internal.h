@@ -75,6 +75,7 @@ struct hal_device {
 
     pthread_mutex_t attach_lock; /* may call into libhal: taken before every other lock */
     hal_attachment *attachments;
+    uint32_t keepers; /* of the attachments: the handle, and what outlives it and needs them */
     pthread_mutex_t builtin_lock;
     hal_module **builtins; /* hal_builtin_count entries, made at first use; they hold no reference to the device */
 };
@@ -235,7 +236,10 @@ hal_status hal_label(hal_core *core, const char *label, const char *fallback, ch
 /* In a child of fork the driver, its objects and the locks are the parent's: nothing may be touched, nothing is freed.
  */
 bool hal_forked(const hal_device *device);
-hal_status hal_device_usable(hal_device *device);                  /* not lost, not a forked child */
+hal_status hal_device_usable(hal_device *device); /* not lost, not a forked child */
+/* For what holds the device and needs the state that layers above attached, after hal_device_destroy, too. */
+void hal_device_keep(hal_device *device);
+void hal_device_leave(hal_device *device);
 hal_status hal_device_note(hal_device *device, hal_status status); /* makes a lost device sticky; returns status */
 bool hal_fault_hit(hal_device *device, hal_fault fault);
 /* What is injected to fail this submission of `label`, a command or a list; HAL_OK: nothing. */

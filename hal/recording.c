@@ -44,6 +44,11 @@ void hal_recording_align_slots(hal_cmdlist *list, uint32_t alignment)
     list->recording->slot_alignment = alignment;
 }
 
+void hal_recording_bound(hal_cmdlist *list, uint32_t commands)
+{
+    list->recording->most_commands = commands;
+}
+
 uint32_t hal_slot_alignment(const hal_cmdlist *list)
 {
     return list->recording && list->recording->slot_alignment ? list->recording->slot_alignment : 1;
@@ -72,6 +77,10 @@ hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told)
     hal_recording *recording = list->recording;
     hal_core *core = &list->object.device->core;
     uint32_t args_size = told->command.kind == HAL_COMMAND_DISPATCH ? told->command.dispatch.args_size : 0;
+    if (recording->most_commands && recording->commands.count >= recording->most_commands) {
+        return hal_fail(HAL_ERROR_LIMIT, "list '%s' would have more than %u commands", list->object.label,
+                        recording->most_commands);
+    }
     hal_command *command = hal_array_add(core, &recording->commands, 1, sizeof *command);
     hal_part *part = hal_array_add(core, &recording->parts, 1, sizeof *part);
     hal_native_span *spans = hal_array_add(core, &recording->spans, told->span_count, sizeof *spans);

@@ -59,6 +59,7 @@ typedef struct hal_recording {
     uint32_t scalar_count;
     uint32_t slot_count;
     uint32_t slot_alignment; /* that every slot's address has: hal_recording_align_slots; 0: none is known */
+    uint32_t most_commands;  /* hal_recording_bound; 0: as many as there is memory for */
     hal_slot_use slots[HAL_MAX_SLOTS];
     char slot_keys[HAL_MAX_SLOTS]; /* their addresses are hazard keys */
     hal_native_memory *upload_memory;
@@ -112,6 +113,9 @@ hal_status hal_cmd_dispatch_with(hal_cmdlist *list, hal_kernel *kernel, hal_grid
 void hal_recording_align_slots(hal_cmdlist *list, uint32_t alignment);
 /* What is known of addresses of slots; 1: nothing. */
 uint32_t hal_slot_alignment(const hal_cmdlist *list);
+
+/* More commands than these are HAL_ERROR_LIMIT. */
+void hal_recording_bound(hal_cmdlist *list, uint32_t commands);
 
 hal_status hal_recording_append(hal_cmdlist *list, const hal_told *told);
 hal_status hal_recording_event(hal_cmdlist *list, hal_event *event, bool is_wait);

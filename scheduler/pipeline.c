@@ -161,6 +161,16 @@ static hal_status pass(hal_pipeline *p, slot *s, uint32_t stage)
     return status == HAL_OK ? hal_stream_flush(p->streams[stage]) : status;
 }
 
+/* A failure that is not libhal's comes without a message; an older one would mislead. */
+static hal_status compute(hal_pipeline *p, hal_span input, hal_span output)
+{
+    hal_set_error("%s", "");
+    hal_status status =
+        p->desc.compute(p->desc.user, hal_stream_cmdlist(p->streams[STAGE_COMPUTE]), p->stats.pushed, input, output);
+    return status == HAL_OK || *hal_last_error() ? status
+                                                 : hal_fail(status, "compute returned %s", hal_status_name(status));
+}
+
 static hal_status tell(hal_pipeline *p, slot *s, const void *source, uint64_t size, void *target, uint64_t output_size)
 {
     const hal_span none = {0}, input = s->input ? hal_range(s->input, 0, size) : none;
@@ -171,8 +181,7 @@ static hal_status tell(hal_pipeline *p, slot *s, const void *source, uint64_t si
     }
     status = status == HAL_OK ? pass(p, s, STAGE_UPLOAD) : status;
     if (status == HAL_OK) {
-        status = p->desc.compute(p->desc.user, hal_stream_cmdlist(p->streams[STAGE_COMPUTE]), p->stats.pushed, input,
-                                 output);
+        status = compute(p, input, output);
     }
     status = status == HAL_OK ? pass(p, s, STAGE_COMPUTE) : status;
     if (status == HAL_OK && target && output_size) {

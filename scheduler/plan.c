@@ -291,10 +291,12 @@ hal_status hal_plan_create_with(hal_device *device, const hal_graph *graph, cons
     plan->device = device;
     plan->alignment = alignment_of(hal_device_get_info(device));
     plan->device_us = plan->submit_us = NAN;
-    hal_retain(&device->object);
+    hal_device_keep(device);
     pthread_mutex_init(&plan->prepare, NULL);
     pthread_mutex_init(&plan->lock, NULL);
+    pthread_cond_init(&plan->asked, NULL);
     status = build(plan, graph, &desc, hooks);
+    status = status == HAL_OK ? hal_plan_background_start(plan) : status;
     if (status != HAL_OK) {
         hal_plan_destroy(plan);
         return status;
@@ -313,6 +315,7 @@ void hal_plan_destroy(hal_plan *plan)
     if (!plan || plan->type != PLAN_TYPE) {
         return;
     }
+    hal_plan_background_stop(plan);
     plan->type = 0;
     hal_plan_shapes_clear(plan);
     hal_decisions_clear(&plan->decisions);
@@ -331,6 +334,7 @@ void hal_plan_destroy(hal_plan *plan)
     free(plan->buckets);
     pthread_mutex_destroy(&plan->prepare);
     pthread_mutex_destroy(&plan->lock);
-    hal_release(&plan->device->object);
+    pthread_cond_destroy(&plan->asked);
+    hal_device_leave(plan->device);
     free(plan);
 }

@@ -161,6 +161,10 @@ static void print_runs(FILE *out, const hal_plan_report *report)
             (unsigned long long)stats->runs, (unsigned long long)stats->submits, (unsigned long long)stats->kernels,
             report->programs, (unsigned long long)stats->programs_recorded,
             (unsigned long long)stats->programs_dropped);
+    if (stats->programs_failed) {
+        fprintf(out, "background: %llu programs could not be recorded, the last: %s\n",
+                (unsigned long long)stats->programs_failed, report->failure_text);
+    }
     if (stats->runs) {
         fprintf(out, "host: last run timed %.2f us", stats->submit_us);
         print_mean(out, "telling the steps", &report->told);

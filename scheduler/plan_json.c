@@ -90,6 +90,7 @@ static void write_stats(members *m, const hal_plan_stats *stats)
     count(m, "kernels", stats->kernels);
     count(m, "programs_recorded", stats->programs_recorded);
     count(m, "programs_dropped", stats->programs_dropped);
+    count(m, "programs_failed", stats->programs_failed);
     number(m, "submit_us", stats->submit_us);
     number(m, "device_us", stats->device_us);
 }

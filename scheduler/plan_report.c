@@ -79,6 +79,8 @@ static void sum_up(const hal_plan *plan, const hal_plan_shape *shape, bool padde
     stats->programs_dropped = plan->dropped;
     stats->submit_us = plan->submit_us;
     stats->device_us = plan->device_us;
+    stats->programs_failed = plan->failed;
+    stats->failure = plan->failure;
 }
 
 static hal_status find_path(const hal_plan *plan, hal_plan_report *report)
@@ -120,6 +122,7 @@ static hal_status make_locked(hal_plan *plan, uint64_t rows, uint64_t carried, h
     report->replayed = plan->replayed;
     report->recording = plan->recording;
     report->programs = plan->list_count;
+    memcpy(report->failure_text, plan->failure_text, sizeof report->failure_text);
     return HAL_OK;
 }
 

@@ -23,6 +23,7 @@ typedef struct hal_plan_report {
     double path_us, serial_us; /* of all steps, one after another */
     hal_plan_mean told, replayed, recording;
     uint32_t programs; /* kept */
+    char failure_text[sizeof((hal_plan *)0)->failure_text];
 } hal_plan_report;
 
 /* Everything, at one moment. Free it with hal_plan_report_clear, after a failure too. */

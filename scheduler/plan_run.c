@@ -323,10 +323,14 @@ static hal_status find_shape(run *r, uint64_t carried)
 {
     hal_plan *plan = r->plan;
     const bool recorded = hal_plan_records(plan, carried) && !r->timers, weighed = plan->desc.shapes == HAL_SHAPES_AUTO;
-    hal_status status = hal_plan_shape_locked(plan, carried, recorded && !weighed, &r->shape);
-    if (status == HAL_OK && recorded && weighed && !r->shape->list && recording_pays(plan, r->shape) &&
-        hal_plan_shape_locked(plan, carried, true, &r->shape) != HAL_OK) {
-        r->shape->runs = 0; /* told, as before; tried again later */
+    const bool beside = plan->has_worker;
+    hal_status status = hal_plan_shape_locked(plan, carried, recorded && !weighed && !beside, &r->shape);
+    if (status == HAL_OK && recorded && !r->shape->list && (!weighed || recording_pays(plan, r->shape))) {
+        if (beside) {
+            hal_plan_ask_locked(plan, r->shape);
+        } else if (hal_plan_shape_locked(plan, carried, true, &r->shape) != HAL_OK) {
+            r->shape->runs = 0; /* told, as before; tried again later */
+        }
     }
     r->padded = carried != r->rows && plan->has_rows;
     return status;

@@ -164,7 +164,9 @@ static hal_status record_steps(const hal_plan *plan, hal_plan_shape *shape, hal_
         shape->kernels[i] = stats.commands - shape->kernel_count;
         shape->kernel_count = stats.commands;
     }
-    return status == HAL_OK ? status : hal_fail_prefix(status, "plan '%s'", plan->program.label);
+    return status == HAL_OK ? status
+                            : hal_fail_prefix(status, "plan '%s' of %llu rows", plan->program.label,
+                                              (unsigned long long)shape->rows);
 }
 
 /* Where the slots are in the list, scratch last. Without replay there may be more of them than a list has, and it is
@@ -190,6 +192,8 @@ static hal_status record(const hal_plan *plan, hal_plan_shape *shape, hal_cmdlis
         status == HAL_OK ? hal_cmdlist_create(plan->device, HAL_CMDLIST(.label = plan->program.label), &list) : status;
     if (status == HAL_OK) {
         hal_recording_align_slots(list, plan->alignment);
+        /* a GEMM of so many rows that it would run for hours is cut into that many kernels */
+        hal_recording_bound(list, HAL_PLAN_KERNELS + 16 * plan->program.step_count);
         slot_spans(plan, shape, bound);
         hal_plan_place(plan, shape, bound, bound[plan->slot_count], spans);
         status = record_steps(plan, shape, list, spans, bound[plan->slot_count]);
@@ -249,13 +253,19 @@ static void link_locked(hal_plan *plan, hal_plan_shape *shape)
     plan->newest = shape;
 }
 
+hal_plan_shape *hal_plan_known_locked(hal_plan *plan, uint64_t carried)
+{
+    hal_plan_shape *shape = *chain_of(plan, carried);
+    while (shape && shape->rows != carried) {
+        shape = shape->chain;
+    }
+    return shape;
+}
+
 /* Known, and the newest from now on; else NULL. */
 static hal_plan_shape *find_locked(hal_plan *plan, uint64_t rows)
 {
-    hal_plan_shape *shape = *chain_of(plan, rows);
-    while (shape && shape->rows != rows) {
-        shape = shape->chain;
-    }
+    hal_plan_shape *shape = hal_plan_known_locked(plan, rows);
     if (shape && shape != plan->newest) {
         unlink_locked(plan, shape);
         link_locked(plan, shape);
@@ -386,9 +396,14 @@ hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows)
     const hal_plan_shape *known = find_locked(plan, carried);
     const bool there = known && (known->list || !recorded);
     pthread_mutex_unlock(&plan->lock);
+    const uint64_t begin = hal_now();
     status = there ? HAL_OK : shape_make(plan, carried, recorded, &made); /* runs go on meanwhile */
     if (made) {
+        const double us = (double)(hal_now() - begin) / 1e3;
         pthread_mutex_lock(&plan->lock);
+        if (made->list) {
+            hal_plan_mean_add(&plan->recording, us);
+        }
         adopt_locked(plan, made);
         pthread_mutex_unlock(&plan->lock);
     }

@@ -1,6 +1,7 @@
 /* plan_state.h - what is inside a plan. plan.c makes it, plan_lanes.c spreads it over streams, plan_shapes.c keeps what
- * a number of rows needs, plan_run.c runs it, plan_measure.c times its steps, plan_padding.c says whether it may be
- * padded, plan_choices.c exports and imports its fusions, plan_table.c, plan_explain.c and plan_json.c tell about it.
+ * a number of rows needs, plan_background.c records it beside the runs, plan_run.c runs it, plan_measure.c times its
+ * steps, plan_padding.c says whether it may be padded, plan_choices.c exports and imports its fusions, plan_table.c,
+ * plan_explain.c and plan_json.c tell about it.
  *
  * What hal_plan_create has made is not written any more, so that programs are recorded without a lock; what runs change
  * is under `lock`, which a run holds while it tells its work. `prepare` is taken before it. */
@@ -16,7 +17,9 @@ enum {
     HAL_PLAN_PROGRAMS = 8,         /* kept by default */
     HAL_PLAN_MOST_PROGRAMS = 4096, /* and at most */
     HAL_PLAN_UNRECORDED = 32,      /* numbers of rows remembered without a program */
-    HAL_PLAN_MOST_STREAMS = 64
+    HAL_PLAN_KERNELS = 65536,      /* of a program at most, and a few more for each step of it */
+    HAL_PLAN_MOST_STREAMS = 64,
+    HAL_PLAN_WANTED = 16 /* numbers of rows that wait for the background at most; more ask again */
 };
 
 /* What runs with a number of rows need. The memory plan, and everything before `list`, stays as it was made. */
@@ -32,7 +35,8 @@ typedef struct hal_plan_shape {
     uint32_t kernel_count; /* their sum */
     hal_cmdlist *list;     /* NULL: steps are told at each run */
     double *measured_us;   /* by step: by hal_plan_measure; NAN */
-    uint64_t runs;         /* told so far: HAL_SHAPES_AUTO weighs them */
+    uint64_t runs;         /* told so far, or since recording failed: HAL_SHAPES_AUTO weighs them */
+    bool asked, refused;   /* of the background: waits for its program; did not get it */
 } hal_plan_shape;
 
 /* Where an eager run tells a step. */
@@ -89,6 +93,16 @@ struct hal_plan {
     uint32_t alignment; /* of what recorded lists take; bound otherwise, steps are told */
     uint64_t runs, submits, kernel_count, recorded, dropped;
     hal_plan_mean told, replayed, recording;
+
+    pthread_t worker; /* desc.background: plan_background.c */
+    bool has_worker;  /* not written while it runs */
+    pthread_cond_t asked;
+    bool stop;
+    uint64_t wanted[HAL_PLAN_WANTED]; /* rows, the next first */
+    uint32_t wanted_count;
+    uint64_t failed;    /* programs */
+    hal_status failure; /* the last */
+    char failure_text[256];
 };
 
 /* For tests: spread over streams even where the model is against it. */
@@ -127,6 +141,8 @@ bool hal_plan_records(const hal_plan *plan, uint64_t carried);
 /* The shape, made if need be, and the newest from now on. `recorded`: with a list, unless another thread records one.
  */
 hal_status hal_plan_shape_locked(hal_plan *plan, uint64_t carried, bool recorded, hal_plan_shape **shape);
+/* NULL: these rows are not known (any more). */
+hal_plan_shape *hal_plan_known_locked(hal_plan *plan, uint64_t carried);
 void hal_plan_shapes_clear(hal_plan *plan);
 /* Where each tensor is, if the slots are `bound` and scratch is `scratch`. */
 void hal_plan_place(const hal_plan *plan, const hal_plan_shape *shape, const hal_span *bound, hal_span scratch,
@@ -138,6 +154,12 @@ static inline hal_span hal_plan_part(hal_span span, uint64_t offset, uint64_t si
     return span;
 }
 hal_span hal_plan_workspace(const hal_plan_shape *shape, uint32_t step, hal_span scratch);
+
+/* plan_background.c: the thread, if the plan is to have one; it ends with what it is at. */
+hal_status hal_plan_background_start(hal_plan *plan);
+void hal_plan_background_stop(hal_plan *plan);
+/* Its program is to be recorded, unless that is under way or has failed not long ago. */
+void hal_plan_ask_locked(hal_plan *plan, hal_plan_shape *shape);
 
 /* plan_run.c: the device's time of the last timed run, if it is done. */
 void hal_plan_harvest_locked(hal_plan *plan);

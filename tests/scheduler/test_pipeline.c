@@ -154,7 +154,9 @@ static void test_failure(void **state)
         fill(source, item);
         OK(hal_pipeline_push(p, source, BYTES, targets[item], BYTES, TEST_TIMEOUT));
     }
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_push(p, NULL, 4, NULL, 0, 0)); /* a message that is not its */
     REFUSED(HAL_ERROR_UNSUPPORTED, hal_pipeline_push(p, source, BYTES, targets[2], BYTES, TEST_TIMEOUT));
+    assert_non_null(strstr(hal_last_error(), "item 2: compute returned HAL_ERROR_UNSUPPORTED"));
     REFUSED(HAL_ERROR_UNSUPPORTED, hal_pipeline_push(p, source, BYTES, targets[2], BYTES, TEST_TIMEOUT));
     assert_non_null(strstr(hal_last_error(), "item 2"));
     REFUSED(HAL_ERROR_UNSUPPORTED, hal_pipeline_finish(p, TEST_TIMEOUT));

@@ -12,10 +12,11 @@
 
 /* Of the wrapped functions. */
 static struct {
-    pthread_mutex_t lock; /* drivers call back from threads of theirs */
-    bool counting;
-    uint64_t calls, fail_at; /* 0: none fails */
-    int64_t live;            /* allocations not freed */
+    pthread_mutex_t lock;           /* drivers call back from threads of theirs */
+    bool counting, fails_elsewhere; /* elsewhere: on every thread but ... */
+    pthread_t main;                 /* ... this one */
+    uint64_t calls, fail_at;        /* 0: none fails */
+    int64_t live;                   /* allocations not freed */
 } host = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void *__real_malloc(size_t size);
@@ -33,7 +34,8 @@ static bool allowed(int64_t change)
 {
     pthread_mutex_lock(&host.lock);
     host.calls += host.counting;
-    const bool fails = host.counting && host.calls == host.fail_at;
+    const bool elsewhere = host.fails_elsewhere && !pthread_equal(pthread_self(), host.main);
+    const bool fails = elsewhere || (host.counting && host.calls == host.fail_at);
     host.live += fails ? 0 : change;
     pthread_mutex_unlock(&host.lock);
     errno = fails ? ENOMEM : errno;
@@ -331,13 +333,59 @@ static void test_no_allocation(void **state)
     plan_case_close(&c);
 }
 
+static void fail_elsewhere(bool fails)
+{
+    pthread_mutex_lock(&host.lock);
+    host.main = pthread_self();
+    host.fails_elsewhere = fails;
+    pthread_mutex_unlock(&host.lock);
+}
+
+/* What fails in the background is told to who asks, runs go on being told, and it is tried again. */
+static void test_background(void **state)
+{
+    plan_case c;
+    open_case(&c, *state);
+    fail_elsewhere(true);
+    hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = true, .background = true, .measure_rows = 2));
+    hal_plan_stats stats;
+    for (uint32_t i = 0; i < 50 || !stats.programs_failed; i++) {
+        plan_poison(&c);
+        OK(plan_run_on(&c, plan, c.f->stream, 5, NULL));
+        plan_compare(&c, 5, "while the background fails");
+        stats = plan_stats(plan, 5);
+        assert_true(i < 100000);
+    }
+    assert_int_equal(stats.failure, HAL_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stats.programs_recorded, 0);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    OK(hal_plan_explain(plan, 5, out));
+    fclose(out);
+    assert_non_null(strstr(text, "could not be recorded, the last: out of host memory"));
+    host.live++; /* the C library's own */
+    free(text);
+    fail_elsewhere(false);
+    for (uint32_t i = 0; !stats.programs_recorded; i++) {
+        OK(plan_run_on(&c, plan, c.f->stream, 5, NULL));
+        OK(hal_stream_wait(c.f->stream, TEST_TIMEOUT));
+        stats = plan_stats(plan, 5);
+        assert_true(i < 100000);
+    }
+    plan_check(&c, plan, 5, NULL, HAL_MODE_FAST);
+    hal_plan_destroy(plan);
+    plan_case_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_memory),   cmocka_unit_test(test_device_memory),
         cmocka_unit_test(test_submissions),   cmocka_unit_test(test_compilations),
         cmocka_unit_test(test_lost),          cmocka_unit_test(test_little_memory),
-        cmocka_unit_test(test_no_allocation),
+        cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_background),
     };
     return ROWS_MAIN("plan_memory", tests);
 }

@@ -55,6 +55,9 @@ typedef struct hal_plan_desc {
                               share no memory, which would make one wait for the other */
     uint64_t measure_rows; /* HAL_FUSE_MEASURED, and what hal_plan_explain predicts for; 0: 1024 */
     const char *choices;   /* what hal_plan_export wrote: fusions are taken from it, not chosen; NULL: chosen */
+    bool background;       /* with replay: a thread of the plan records programs, at first sight of their rows or, with
+                              HAL_SHAPES_AUTO, once that pays; runs tell their operators until theirs is there. What it
+                              cannot record goes on being told, and hal_plan_stats and hal_plan_explain say so */
 } hal_plan_desc;
 #define HAL_PLAN(...) (&(hal_plan_desc){.struct_size = sizeof(hal_plan_desc), __VA_ARGS__})
 
@@ -62,12 +65,16 @@ typedef struct hal_plan_desc {
  * were. */
 HAL_API hal_status hal_plan_create(hal_device *device, const hal_graph *graph, const hal_plan_desc *desc,
                                    hal_plan **plan);
-HAL_API void hal_plan_destroy(hal_plan *plan); /* legal while it runs: that is finished first, without blocking here */
+/* Legal while it runs: that is finished first, without blocking here. A program that the background is recording is
+ * waited for. */
+HAL_API void hal_plan_destroy(hal_plan *plan);
 
-/* Bytes of scratch for so many rows. */
+/* Bytes of scratch for so many rows. Here and below: rows for which the steps would be cut into more than 65,536
+ * kernels, since none may run for long, are HAL_ERROR_LIMIT. */
 HAL_API hal_status hal_plan_scratch(hal_plan *plan, uint64_t rows, uint64_t *size);
-/* Have the program for so many rows recorded, so that the run does not have to: ahead, or in the background from a
- * thread of yours, one program at a time. Runs that come meanwhile and find no program tell their operators. */
+/* Have the program for so many rows recorded, so that the run does not have to: ahead, or from a thread of yours, one
+ * program at a time (hal_plan_desc.background has one do it by itself). Runs that come meanwhile and find no program
+ * tell their operators. */
 HAL_API hal_status hal_plan_prepare(hal_plan *plan, uint64_t rows);
 /* Run on a stream. bindings: the inputs' spans, the outputs' spans, in the order of the graph; one more is scratch of
  * hal_plan_scratch bytes at a multiple of 256, else the plan's own is used. An output may be bound over nothing else.
@@ -103,6 +110,8 @@ typedef struct hal_plan_stats {
     double device_us; /* the last run that was timed, on devices with timestamps; NAN: none, or it was not done when you
                          asked. Timed are runs 1, 2, 4, 8 and so on, and every 64th: a timestamp may cost a submission.
                          How long you wait for a run is yours to measure */
+    uint64_t programs_failed; /* that the background could not record */
+    hal_status failure;       /* the last of them; HAL_OK: none. hal_plan_explain has its message */
 } hal_plan_stats;
 /* stats->struct_size is set by the caller. */
 HAL_API hal_status hal_plan_get_stats(hal_plan *plan, uint64_t rows, hal_plan_stats *stats);
