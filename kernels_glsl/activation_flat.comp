@@ -1,6 +1,6 @@
 /* activation_flat.comp - activation.comp for CPU devices, see flat.glsl: a subgroup takes RUNS runs of a row.
  * Constants: DTYPE_A DTYPE_B DTYPE_Y OP STRICT, as flags say, ROWS: whether there are several, ONE: b has one column,
- * REST, as in kernel_flat.h, RUNS. */
+ * REST, as in kernel_flat.h, RUNS, BETWEEN: what is rounded to, since both sides of a branch are run. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -15,6 +15,7 @@ layout(constant_id = 5) const uint ROWS = 0;
 layout(constant_id = 6) const uint ONE = 0;
 layout(constant_id = 7) const uint REST = 0;
 layout(constant_id = 8) const uint RUNS = 8;
+layout(constant_id = 9) const uint BETWEEN = 1;
 #include "activation.glsl"
 
 layout(push_constant) uniform push_block {
@@ -32,7 +33,7 @@ const bool strict = STRICT != 0u;
 
 void main()
 {
-    const uint lane = gl_SubgroupInvocationID, between = ROW_DTYPE(args.flags, 3), columns = args.columns;
+    const uint lane = gl_SubgroupInvocationID, columns = args.columns;
     const uint run0 = ((known(gl_WorkGroupID.x, 7) + args.group_base[0]) * FLAT_SUBGROUPS +
                        known(gl_LocalInvocationID.y, 1)) * RUNS;
     const uint row = ROWS != 0u ? known(gl_WorkGroupID.y, FLAT_DIGITS) + args.group_base[1] : 0u;
@@ -45,7 +46,7 @@ void main()
         if (OP >= ACTIVATION_ADD && ONE == 0u)
             b = fetch_texel(b_view, DTYPE_B, args.base_b + (b_row + column) / 4);
         [[unroll]] for (uint j = 0; j < 4; j++)
-            a[j] = combine(flush_if(strict, a[j]), flush_if(strict, b[j]), alpha, between);
+            a[j] = combine(flush_if(strict, a[j]), flush_if(strict, b[j]), alpha, BETWEEN);
         store_run(row * args.ldy[0], run0 + i, columns, a);
     }
     if (REST != FLAT_PART)
@@ -57,6 +58,6 @@ void main()
         float b = one;
         if (OP >= ACTIVATION_ADD && ONE == 0u)
             b = fetch_texel(b_view, DTYPE_B, args.base_b + b_at / 4)[b_at % 4];
-        store_one(row * args.ldy[0] + column, combine(flush_if(strict, a), flush_if(strict, b), alpha, between));
+        store_one(row * args.ldy[0] + column, combine(flush_if(strict, a), flush_if(strict, b), alpha, BETWEEN));
     }
 }

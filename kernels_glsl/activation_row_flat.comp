@@ -1,6 +1,6 @@
 /* activation_row_flat.comp - activation_row.comp for CPU devices, see flat.glsl: a group takes a row, RUNS runs of each of
  * SUBGROUPS. Constants: DTYPE_A DTYPE_B OP STRICT, as flags say, ONE: b has one column, REST, as in kernel_flat.h, RUNS,
- * SUBGROUPS. */
+ * SUBGROUPS, BETWEEN: what is rounded to, since both sides of a branch are run. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "rows.glsl"
@@ -14,6 +14,7 @@ layout(constant_id = 4) const uint ONE = 0;
 layout(constant_id = 5) const uint REST = 0;
 layout(constant_id = 6) const uint RUNS = 8;
 layout(constant_id = 7) const uint SUBGROUPS = 8;
+layout(constant_id = 8) const uint BETWEEN = 1;
 const uint DTYPE_Y = HAL_KERNEL_F8E4M3;
 #include "activation.glsl"
 #include "codes.glsl"
@@ -38,7 +39,7 @@ const bool strict = STRICT != 0u;
 /* Columns c to c + 3 of the row. */
 vec4 four(uint row, uint c)
 {
-    const uint between = ROW_DTYPE(args.flags, 3), b_row = row % args.b_rows * args.ldb[0];
+    const uint b_row = row % args.b_rows * args.ldb[0];
     const vec4 a = fetch_texel(a_view, DTYPE_A, args.base_a + (row * args.lda[0] + c) / 4);
     vec4 b = vec4(0.0), v;
     if (ONE != 0u)
@@ -46,8 +47,8 @@ vec4 four(uint row, uint c)
     else if (OP >= ACTIVATION_ADD)
         b = fetch_texel(b_view, DTYPE_B, args.base_b + (b_row + c) / 4);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        v[i] = combine(flush_if(strict, a[i]), flush_if(strict, b[i]), args.alpha, between);
-        v[i] = flush_if(strict, round_to(between, v[i]));
+        v[i] = combine(flush_if(strict, a[i]), flush_if(strict, b[i]), args.alpha, BETWEEN);
+        v[i] = flush_if(strict, round_to(BETWEEN, v[i]));
     }
     return v;
 }

@@ -124,7 +124,8 @@ static void make_views(const hal_device_info *info, hal_operand *o, bool one, ha
 
 static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, problem *p)
 {
-    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP", "STRICT", "ROWS", "ONE", "REST", "RUNS"};
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "DTYPE_Y", "OP",   "STRICT",
+                                        "ROWS",    "ONE",     "REST",    "RUNS", "BETWEEN"};
     hal_operand *o = p->operands;
     hal_activation_args args = args_of(p);
     const uint32_t runs = flat_runs(p);
@@ -136,9 +137,10 @@ static hal_status record_flat(hal_cmdlist *list, const hal_device_info *info, pr
                                   p->rows > 1,
                                   one_column(p),
                                   hal_flat_rest(p->columns, FLAT_SUBGROUPS * runs * FLAT_RUN),
-                                  runs};
+                                  runs,
+                                  (uint32_t)(p->kernel_op == ACTIVATION_SWIGLU ? p->between : HAL_F32)};
     hal_operator_launch launch;
-    hal_flat_launch_start(&launch, "activation_flat", constants, names, 9, sizeof args, FLAT_SUBGROUPS);
+    hal_flat_launch_start(&launch, "activation_flat", constants, names, 10, sizeof args, FLAT_SUBGROUPS);
     launch.grid = HAL_GRID2(hal_groups(p->columns, FLAT_SUBGROUPS * runs * FLAT_RUN), p->rows);
     make_views(info, o, one_column(p), &args, launch.spec.views);
     return hal_operator_dispatch(list, p->op, &launch, o, access_of, ELEMENT_OPERANDS, AT_A, &args);
@@ -171,7 +173,8 @@ static hal_status record_elements(hal_cmdlist *list, problem *p)
 
 static hal_status record_rows_flat(hal_cmdlist *list, const hal_device_info *info, problem *p, hal_flat_row shape)
 {
-    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "OP", "STRICT", "ONE", "REST", "RUNS", "SUBGROUPS"};
+    static const char *const names[] = {"DTYPE_A", "DTYPE_B", "OP",        "STRICT", "ONE",
+                                        "REST",    "RUNS",    "SUBGROUPS", "BETWEEN"};
     hal_operand *o = p->operands;
     hal_activation_args args = args_of(p);
     const uint32_t constants[] = {(uint32_t)o[AT_A].dtype,
@@ -181,9 +184,10 @@ static hal_status record_rows_flat(hal_cmdlist *list, const hal_device_info *inf
                                   one_column(p),
                                   hal_flat_rest(p->columns, (uint64_t)shape.subgroups * shape.runs * FLAT_RUN),
                                   shape.runs,
-                                  shape.subgroups};
+                                  shape.subgroups,
+                                  (uint32_t)p->between};
     hal_operator_launch launch;
-    hal_flat_launch_start(&launch, "activation_row_flat", constants, names, 8, sizeof args, shape.subgroups);
+    hal_flat_launch_start(&launch, "activation_row_flat", constants, names, 9, sizeof args, shape.subgroups);
     launch.grid = HAL_GRID1(p->rows);
     make_views(info, o, one_column(p), &args, launch.spec.views);
     args.base_s = hal_flat_make_element_output(info, &o[AT_SCALES]);
