@@ -28,11 +28,33 @@ static uint64_t span_bytes(const hal_span *span)
     return span->size != HAL_REST ? size : size > span->offset ? size - span->offset : 0;
 }
 
-/* Reads the bindings into plan->bound; *scratch says whether the caller gives some. */
-static hal_status read_bindings(run *r, const hal_bindings *given, bool *scratch)
+static hal_status bind_slot(run *r, uint32_t slot, const hal_span *span, uint64_t need)
 {
     hal_plan *plan = r->plan;
-    const char *label = plan->program.label;
+    const char *label = plan->program.label, *kind = slot_kind(plan, slot);
+    if (span->kind != HAL_SPAN_BUFFER) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "plan '%s': %s '%s' is bound to no buffer", label, kind,
+                        hal_plan_slot(plan, slot)->name);
+    }
+    hal_status status = hal_check_on(plan->device, span->buffer, HAL_TYPE_BUFFER, "bound buffer");
+    if (status != HAL_OK) {
+        return hal_fail_prefix(status, "plan '%s': %s '%s'", label, kind, hal_plan_slot(plan, slot)->name);
+    }
+    if (span_bytes(span) < need) {
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "plan '%s': %s '%s' is bound to %llu bytes; %llu rows have %llu", label,
+                        kind, hal_plan_slot(plan, slot)->name, (unsigned long long)span_bytes(span),
+                        (unsigned long long)r->rows, (unsigned long long)need);
+    }
+    plan->bound[slot] = hal_plan_part(*span, 0, need);
+    r->misaligned |= (span->buffer->offset + span->offset) % plan->alignment != 0;
+    return HAL_OK;
+}
+
+/* Reads the bindings into plan->bound; *scratch says whether the caller gives some. Of rows that are known the sizes
+ * are at hand. */
+static hal_status read_bindings(run *r, const hal_bindings *given, uint64_t carried, bool *scratch)
+{
+    hal_plan *plan = r->plan;
     hal_bindings bindings;
     hal_status status = hal_desc_read(given, &bindings, sizeof bindings, "hal_bindings");
     if (status != HAL_OK) {
@@ -43,27 +65,17 @@ static hal_status read_bindings(run *r, const hal_bindings *given, bool *scratch
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
                         "plan '%s': %u spans%s and %u scalars are bound; it takes %u inputs, %u outputs, and "
                         "scratch if you like",
-                        label, count, bindings.spans ? "" : " at NULL", bindings.scalar_count, plan->program.inputs,
-                        plan->program.outputs);
+                        plan->program.label, count, bindings.spans ? "" : " at NULL", bindings.scalar_count,
+                        plan->program.inputs, plan->program.outputs);
     }
-    for (uint32_t i = 0; i < slots; i++) {
-        const hal_tensor_info *tensor = hal_plan_slot(plan, i);
-        const uint64_t need = hal_tensor_bytes(tensor, r->rows);
-        if (bindings.spans[i].kind != HAL_SPAN_BUFFER) {
-            return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "plan '%s': %s '%s' is bound to no buffer", label,
-                            slot_kind(plan, i), tensor->name);
-        }
-        status = hal_check_on(plan->device, bindings.spans[i].buffer, HAL_TYPE_BUFFER, "bound buffer");
-        if (status != HAL_OK) {
-            return hal_fail_prefix(status, "plan '%s': %s '%s'", label, slot_kind(plan, i), tensor->name);
-        }
-        if (span_bytes(&bindings.spans[i]) < need) {
-            return hal_fail(HAL_ERROR_OUT_OF_RANGE, "plan '%s': %s '%s' is bound to %llu bytes; %llu rows have %llu",
-                            label, slot_kind(plan, i), tensor->name, (unsigned long long)span_bytes(&bindings.spans[i]),
-                            (unsigned long long)r->rows, (unsigned long long)need);
-        }
-        plan->bound[i] = hal_plan_part(bindings.spans[i], 0, need);
-        r->misaligned |= (plan->bound[i].buffer->offset + plan->bound[i].offset) % plan->alignment != 0;
+    const bool same = !plan->has_rows || carried == r->rows;
+    const hal_plan_shape *known = same ? hal_plan_known_locked(plan, carried) : NULL;
+    for (uint32_t i = 0; status == HAL_OK && i < slots; i++) {
+        status = bind_slot(r, i, &bindings.spans[i],
+                           known ? known->slot_bytes[i] : hal_tensor_bytes(hal_plan_slot(plan, i), r->rows));
+    }
+    if (status != HAL_OK) {
+        return status;
     }
     *scratch = count > slots;
     if (*scratch) {
@@ -356,7 +368,7 @@ static hal_status run_locked(run *r, const hal_bindings *bindings)
     bool scratch = false;
     hal_status status = hal_plan_rows(r->plan, "hal_plan_run", r->rows, &carried);
     /* first: nothing is recorded for rows that nobody has memory for */
-    status = status == HAL_OK ? read_bindings(r, bindings, &scratch) : status;
+    status = status == HAL_OK ? read_bindings(r, bindings, carried, &scratch) : status;
     status = status == HAL_OK ? find_shape(r, carried) : status;
     r->timed = is_timed(r->plan);
     const uint64_t begin = status == HAL_OK && (r->timed || !will_replay(r)) ? hal_now() : 0;
