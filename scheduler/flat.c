@@ -1,7 +1,7 @@
 /* flat.c - see flat.h. */
 #include "flat.h"
 
-enum { OUTPUT_ALIGNMENT = 32, MOST_RUNS = 16 };
+enum { OUTPUT_ALIGNMENT = 32, MOST_RUNS = 64 }; /* more runs make longer kernels */
 
 bool hal_flat_device(const hal_device_info *info)
 {
@@ -52,19 +52,25 @@ uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *
     return (uint32_t)(back / hal_dtype_size(o->dtype));
 }
 
+/* Few numbers of runs, so that there are few kernels, and little of them beyond the row. */
+static uint64_t runs_of(uint64_t columns, uint32_t subgroups)
+{
+    const uint64_t runs = hal_groups(columns, (uint64_t)subgroups * FLAT_RUN);
+    return runs <= 2 ? runs : (runs + 3) / 4 * 4;
+}
+
+/* Runs first: the sum of a row is taken by 8 subgroups, while others wait. */
 bool hal_flat_row_of(const hal_device_info *info, uint64_t columns, hal_flat_row *row)
 {
     const uint32_t most_subgroups = info->max_group_size / FLAT_LANES < info->max_group_dim[1]
                                         ? info->max_group_size / FLAT_LANES
                                         : info->max_group_dim[1];
-    *row = (hal_flat_row){1, FLAT_SUBGROUPS};
-    while (row->runs < MOST_RUNS && (uint64_t)row->runs * row->subgroups * FLAT_RUN < columns) {
-        row->runs *= 2;
-    }
-    while (row->subgroups <= most_subgroups && (uint64_t)row->runs * row->subgroups * FLAT_RUN < columns) {
+    row->subgroups = FLAT_SUBGROUPS;
+    while (runs_of(columns, row->subgroups) > MOST_RUNS && 2 * row->subgroups <= most_subgroups) {
         row->subgroups *= 2;
     }
-    return row->subgroups <= most_subgroups;
+    row->runs = (uint32_t)runs_of(columns, row->subgroups);
+    return row->runs <= MOST_RUNS;
 }
 
 uint32_t hal_flat_rest(uint64_t columns, uint64_t group_columns)
