@@ -59,7 +59,7 @@ static const option_help option_table[] = {
      IN_MEASURING, 'r'},
     {"quick", NULL, "three rounds and small sizes: to see that it works, not how fast", IN_CHOOSING, 'q'},
     {"json", "FILE", "write the results as JSON; - is standard output (tables then go to standard error)", IN_ALL, 'j'},
-    {"html", "FILE", "write one self-contained page with tables and charts", IN_MEASURING, 'H'},
+    {"html", "FILE", "write one self-contained page with tables and charts; - as of --json", IN_MEASURING, 'H'},
     {"trace", "FILE", "write a Chrome/Perfetto trace of a short eager and replayed sequence", IN_MEASURING, 't'},
     {"counters", NULL, "what the stand-in CUDA driver counted of each kernel", IN_MEASURING, 'c'},
     {"verbose", NULL, "everything each device says of itself", IN_DEVICES, 'v'},
@@ -532,6 +532,10 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
     if (!check_heads(&options->heads, error, error_size) ||
         !finish_permutation(&options->permutation, options->perm, error, error_size))
         return false;
+    if (options->json && options->html && !strcmp(options->json, "-") && !strcmp(options->html, "-")) {
+        snprintf(error, error_size, "--html: standard output takes the JSON already");
+        return false;
+    }
     if (options->rounds == 0)
         options->rounds = options->quick ? 3 : 21;
     return true;

@@ -76,35 +76,44 @@ static int run_bench(bench_run *run)
     return run->failed ? EXIT_FAILED : EXIT_GOOD;
 }
 
+static bool is_stdout(const char *path)
+{
+    return path && !strcmp(path, "-");
+}
+
+static int measure(const bench_options *options)
+{
+    bench_run run = {.options = options, .out = stdout};
+    if (is_stdout(options->json) || is_stdout(options->html))
+        run.out = stderr;
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    run.colour = isatty(fileno(run.out)) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
+    int code = options->command == BENCH_DEVICES ? bench_devices(options, run.out, run.colour)
+               : options->command == BENCH_TUNE  ? bench_tune(&run)
+                                                 : run_bench(&run);
+    free(run.devices);
+    free(run.rows);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     bench_options options;
     char error[300];
+    int code = EXIT_GOOD;
     if (!bench_options_parse(&options, argc, argv, error, sizeof error)) {
         fprintf(stderr, "hal-bench: %s\ntry: hal-bench --help\n", error);
         return EXIT_USAGE;
     }
-    if (options.command == BENCH_HELP) {
+    if (options.command == BENCH_HELP)
         bench_options_help(options.help_for, stdout);
-        return EXIT_GOOD;
-    }
-    if (options.command == BENCH_VERSION) {
+    else if (options.command == BENCH_VERSION)
         printf("hal-bench %s\n", hal_version());
-        return EXIT_GOOD;
-    }
-    if (options.command == BENCH_MODEL)
-        return bench_model(argc - 1, argv);
-    bench_run run = {.options = &options, .out = stdout};
-    if (options.json && !strcmp(options.json, "-"))
-        run.out = stderr;
-    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    run.colour = isatty(fileno(run.out)) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
-    int code = options.command == BENCH_DEVICES ? bench_devices(&options, run.out, run.colour)
-               : options.command == BENCH_TUNE  ? bench_tune(&run)
-                                                : run_bench(&run);
-    free(run.devices);
-    free(run.rows);
-    if (fflush(stdout) != 0 && code == EXIT_GOOD)
+    else
+        code = options.command == BENCH_MODEL ? bench_model(argc - 1, argv) : measure(&options);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
+        fputs("hal-bench: cannot write to standard output\n", stderr);
         code = EXIT_FAILED;
+    }
     return code;
 }

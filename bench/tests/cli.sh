@@ -33,6 +33,12 @@ help)
     done
     expect 0 --version
     grep -Eq '^hal-bench [0-9]+\.[0-9]+\.[0-9]+$' "$folder/out" || die "odd version"
+    for words in --help --version "model amdahl --help" "model amdahl --f 0.4 --s 4" "model amdahl --f 0.4 --s 4 --json" devices; do
+        # shellcheck disable=SC2086
+        "$bench" $words >/dev/full 2>"$folder/err"
+        [ $? = 1 ] || die "'$words' on a full disk is no failure"
+        grep -q 'cannot write' "$folder/err" || die "'$words' on a full disk says $(cat "$folder/err")"
+    done
     ;;
 usage)
     expect 2 frobnicate
@@ -51,6 +57,7 @@ usage)
     expect 2 fusion --layers 2
     expect 2 overhead --rounds
     expect 2 replay surplus
+    expect 2 overhead --json - --html -
     expect 2 overhead --backend vulcan
     grep -q vulcan "$folder/err" || die "the message does not name what was asked for"
     if HAL_BACKEND=opencl,vulcan "$bench" devices >/dev/null 2>&1; then die "an unknown HAL_BACKEND is accepted"; fi
@@ -76,6 +83,8 @@ json)
     cp "$folder/out" "$folder/overhead.json"
     "$check" "$folder/overhead.json" overhead || die "standard output is not only JSON"
     expect 1 overhead --quick --json "$folder/none/x.json"
+    expect 0 softmax --quick --rows 3 --columns 5 --html -
+    head -c 15 "$folder/out" | grep -qx '<!DOCTYPE html>' || die "standard output is not only the page"
     ;;
 operators)
     need_device
