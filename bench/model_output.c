@@ -69,6 +69,13 @@ static void print_unit(const char *name, const char *text, FILE *out)
         fprintf(out, "  (%.3g)", value);
 }
 
+/* One line, whatever a name of the user's has in it. */
+static void print_text(const char *text, FILE *out)
+{
+    for (; *text; text++)
+        fputc((unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text, out);
+}
+
 static void print_item(const cJSON *item, int depth, int width, FILE *out)
 {
     const char *name = item->string ? item->string : "-";
@@ -80,7 +87,7 @@ static void print_item(const cJSON *item, int depth, int width, FILE *out)
     } else if (cJSON_IsBool(item)) {
         fputs(cJSON_IsTrue(item) ? "yes" : "no", out);
     } else if (cJSON_IsString(item)) {
-        fputs(item->valuestring, out);
+        print_text(item->valuestring, out);
     }
     fputc('\n', out);
 }

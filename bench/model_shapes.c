@@ -87,6 +87,15 @@ static bool read_run(model_call *call, const cJSON *object, const char *where, c
     return true;
 }
 
+/* An answer names strategies: two of one name could not be told apart. */
+static bool is_new(model_call *call, const shapes *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!strcmp(s->names[i], name))
+            return model_refuse(call, "--file: two strategies have the name \"%s\"", name);
+    return true;
+}
+
 static bool read_shapes(model_call *call, const cJSON *root, shapes *s)
 {
     const cJSON *array, *item;
@@ -102,7 +111,7 @@ static bool read_shapes(model_call *call, const cJSON *root, shapes *s)
         snprintf(where, sizeof where, "strategies[%u]", s->count);
         hal_model_strategy *times = &s->times[s->count];
         if (!model_file_members(call, item, where, "name prepare_ms run_ms mfu buckets") ||
-            !(s->names[s->count] = model_file_name(call, item, where)) ||
+            !(s->names[s->count] = model_file_name(call, item, where)) || !is_new(call, s, s->names[s->count]) ||
             !model_file_number(call, item, where, "prepare_ms", false, 0, MODEL_TIME, &times->prepare) ||
             !read_run(call, item, where, s, &times->run))
             return false;

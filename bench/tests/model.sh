@@ -225,6 +225,22 @@ files)
     refuse request_us request --file "$folder/file.json"
     file '{"request_us": 1, "shapes": [{"name": "a", "calls": 1.5, "old_us": 1, "new_us": 1}]}'
     refuse calls request --file "$folder/file.json"
+    file '{"strategies": [{"name": "a", "prepare_ms": 1, "run_ms": 2}, {"name": "a", "prepare_ms": 2, "run_ms": 1}]}'
+    refuse '"a"' shapes --file "$folder/file.json" # which of them would the answer name?
+    file '{"tasks": [{"name": "a", "us": 1, "us": 2}]}'
+    refuse '"us" twice' critical-path --file "$folder/file.json"
+    file '{"tasks": [{"name": "a\u0000b", "us": 1}]}'
+    refuse NUL critical-path --file "$folder/file.json"
+    # No UTF-8, so that an answer with the name would be no JSON: a lone byte, an overlong form, a surrogate, beyond
+    # U+10FFFF, cut short.
+    for bytes in '\377' '\200' '\300\257' '\340\200\257' '\355\240\200' '\364\220\200\200' '\303'; do
+        printf '[{"name": "%b", "us": 1}]' "$bytes" >"$folder/file.json"
+        refuse UTF-8 critical-path --file "$folder/file.json"
+    done
+    printf '[{"name": "%b", "us": 1}]' '\303\274\342\202\254\360\237\230\200' >"$folder/file.json"
+    "$bench" model critical-path --file "$folder/file.json" --json >"$folder/out" || die "UTF-8 is refused"
+    file '{"tasks": [{"name": "a\nb", "us": 0}]}'
+    [ "$("$bench" model critical-path --file "$folder/file.json" | wc -l)" = 3 ] || die "a name breaks the table"
     file '{"tasks": [{"name": "\u00fc\n\"", "us": 0}]}' # names come back as JSON
     "$bench" model critical-path --file "$folder/file.json" --json | grep -qF '\n\"' || die "a name is not escaped"
     # Each example cut short and damaged: an answer or a refusal, never a signal.
