@@ -97,9 +97,10 @@ static void check(const sim_warp *warp, bool done)
     }
 }
 
-/* The clock changes: agents that are issued from now on know something else. */
+/* The clock changes: accesses, and agents that are issued from now on, know something else. */
 static void drop_snapshot(race_warp *state)
 {
+    state->looked = false;
     sim_clock_free(state->snapshot);
     state->snapshot = NULL;
 }

@@ -412,6 +412,25 @@ static bool reach_own(sim_warp *warp, uint32_t mask, const uint64_t *address, ui
                        : own_offsets(warp, mask, address, size, owner, offset);
 }
 
+bool sim_own_lanes(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, uint32_t *offset)
+{
+    sim_block *owner[PTX_LANES];
+    return reach_own(warp, mask, address, size, owner, offset);
+}
+
+bool sim_global_lanes(const sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size)
+{
+    uint64_t low = UINT64_MAX, high = 0, odd = 0;
+    SIM_FOR_LANES(lane, mask)
+    {
+        low = address[lane] < low ? address[lane] : low;
+        high = address[lane] > high ? address[lane] : high;
+        odd |= address[lane];
+    }
+    return (odd & (size - 1)) == 0 &&
+           in_range(warp->block->cluster->worker->last_range, low, high - low + size, SIM_READ);
+}
+
 static sim_next find_lanes(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
                            uint32_t size, sim_access access, sim_block **owner, uint32_t *offset)
 {

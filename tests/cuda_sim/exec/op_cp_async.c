@@ -22,6 +22,7 @@ typedef struct copy {
     uint32_t to[PTX_LANES];   /* in the block's shared memory, from 0 */
     uint8_t bytes[PTX_LANES]; /* read; the others up to `size` become 0 */
     uint8_t size;
+    bool whole; /* all lanes read `size` bytes */
 } copy;
 
 static sim_next perform_copy(sim_async *op)
@@ -35,6 +36,13 @@ static sim_next perform_copy(sim_async *op)
     }
     if (sim_shared_by_agent_lanes(&op->agent, c->mask, owner, c->to, c->size) == SIM_FAULT) {
         return SIM_FAULT;
+    }
+    if (c->whole && c->size == 16 && sim_global_lanes(warp, c->mask, c->from, 16)) { /* the common case */
+        SIM_FOR_LANES(lane, c->mask)
+        {
+            memcpy(warp->block->shared + c->to[lane], (const void *)(uintptr_t)c->from[lane], 16); /* NOLINT */
+        }
+        return SIM_NEXT;
     }
     SIM_FOR_LANES(lane, c->mask)
     {
@@ -53,11 +61,7 @@ static sim_next perform_copy(sim_async *op)
         if (!from) {
             return SIM_FAULT;
         }
-        if (c->bytes[lane] == 16) {
-            memcpy(to, from, 16); /* the common case, as one move */
-        } else {
-            memcpy(to, from, c->bytes[lane]);
-        }
+        memcpy(to, from, c->bytes[lane]);
     }
     return SIM_NEXT;
 }
@@ -105,6 +109,24 @@ static sim_next prepare_lane(copy *c, uint32_t lane, uint64_t to)
     return SIM_NEXT;
 }
 
+/* Fills all lanes if they copy all their bytes and nothing is wrong with any. */
+static bool prepare_at_once(copy *c, const uint64_t *to)
+{
+    sim_warp *warp = c->base.agent.issuer;
+    const ptx_insn *insn = c->base.agent.insn;
+    const uint32_t *bytes = insn->kind == SOURCE_SIZE ? sim_u32(warp, insn->c) : NULL;
+    uint64_t odd = insn->kind == IGNORE_SOURCE;
+    SIM_FOR_LANES(lane, c->mask)
+    {
+        odd |= (c->from[lane] & (c->size - 1u)) | (bytes ? bytes[lane] ^ c->size : 0);
+    }
+    c->whole = !odd && sim_own_lanes(warp, c->mask, to, c->size, c->to);
+    if (c->whole) {
+        memset(c->bytes, c->size, sizeof c->bytes);
+    }
+    return c->whole;
+}
+
 /* Sectors of the sources and bank conflicts of the destinations, as of one access of the warp. (Lanes that read a part
  * are counted when they do.) */
 static void account(const copy *c, const uint64_t *to)
@@ -136,12 +158,14 @@ static sim_next issue_copy(sim_warp *warp, const ptx_insn *insn, uint32_t lanes,
     c->mask = lanes;
     c->size = insn->count;
     memcpy(c->from, from, sizeof c->from);
-    SIM_FOR_LANES(lane, lanes)
-    {
-        if (prepare_lane(c, lane, to[lane]) == SIM_FAULT) {
-            sim_agent_end(&c->base.agent);
-            free(c);
-            return SIM_FAULT;
+    if (!prepare_at_once(c, to)) {
+        SIM_FOR_LANES(lane, lanes)
+        {
+            if (prepare_lane(c, lane, to[lane]) == SIM_FAULT) {
+                sim_agent_end(&c->base.agent);
+                free(c);
+                return SIM_FAULT;
+            }
         }
     }
     account(c, to);

@@ -88,6 +88,126 @@ SIM_HANDLER(run_floats)
     return SIM_NEXT;
 }
 
+/* --- 16-bit elements with sums in f32, as nearly all are: the same steps without a call or a table --- */
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+typedef float eight __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16), aligned(4)));
+enum { HALF_DEPTH = 16 };
+
+typedef struct halves {
+    float a[2 * HALF_DEPTH / SIM_TILE][SIM_TILE_SIZE]; /* as its registers */
+    float b[HALF_DEPTH][COLUMNS];                      /* a row's even columns first: as the sums lie in registers */
+} halves;
+
+static ALWAYS_INLINE void decode_halves(float *to, const void *from, ptx_type type)
+{
+    const uint16_t *bits = from;
+    for (uint32_t e = 0; e < SIM_TILE_SIZE; e++) {
+        to[e] = type == PTX_F16 ? sim_decode_f16(bits[e]) : sim_decode_bf16(bits[e]);
+    }
+}
+
+static ALWAYS_INLINE void load_halves(halves *h, const sim_warp *w, const mma *m, ptx_type type)
+{
+    static const uint8_t order[COLUMNS] = {0, 2, 4, 6, 1, 3, 5, 7};
+    for (uint32_t r = 0; r < m->b_count; r++) {
+        sim_halves row[SIM_TILE];
+        for (uint32_t column = 0; column < COLUMNS; column++) {
+            memcpy(&row[column], w->file + m->b[r] + order[column] * sizeof row[0], sizeof row[0]);
+        }
+        sim_transpose_halves(row);
+        decode_halves(h->b[r * SIM_TILE], row, type);
+    }
+    for (uint32_t r = 0; r < m->a_count; r++) {
+        decode_halves(h->a[r], w->file + m->a[r], type);
+    }
+}
+
+/* Eight rows, each with a sum of its own: an array of sums would not stay in registers. */
+#define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+
+/* d[2][32] = c + the product, of rows 8 * half and up. */
+static ALWAYS_INLINE void sum_halves(float *d, const sim_warp *w, const mma *m, const halves *h, uint32_t half)
+{
+    const four *low = (const four *)(const void *)sim_f32(w, m->c[2 * half]);
+    const four *high = (const four *)(const void *)sim_f32(w, m->c[2 * half + 1]);
+    four *to = (four *)(void *)d;
+#define LOAD(row) eight sum##row = __builtin_shufflevector(low[row], high[row], 0, 1, 2, 3, 4, 5, 6, 7);
+#define ADD(row)  sum##row += a[(row)*SIM_TILE + k] * right;
+#define STORE(row)                                                                                                     \
+    to[row] = __builtin_shufflevector(sum##row, sum##row, 0, 1, 2, 3);                                                 \
+    to[SIM_TILE + (row)] = __builtin_shufflevector(sum##row, sum##row, 4, 5, 6, 7);
+    EACH_ROW(LOAD)
+    for (uint32_t r = 0; r < m->b_count; r++) {
+        const float *a = h->a[2 * r + half];
+        for (uint32_t k = 0; k < SIM_TILE; k++) {
+            eight right;
+            memcpy(&right, h->b[r * SIM_TILE + k], sizeof right);
+            EACH_ROW(ADD)
+        }
+    }
+    EACH_ROW(STORE)
+#undef LOAD
+#undef ADD
+#undef STORE
+}
+
+static ALWAYS_INLINE void multiply_halves(sim_warp *w, const mma *m, const halves *h)
+{
+    float d[4][PTX_LANES];
+    sum_halves(d[0], w, m, h, 0);
+    sum_halves(d[2], w, m, h, 1);
+    for (uint32_t r = 0; r < 4; r++) { /* only now: any of them may be a source, too */
+        float *to = sim_f32(w, m->d[r]);
+        for (uint32_t l = 0; l < PTX_LANES; l++) {
+            to[l] = sim_canonical(d[r][l]);
+        }
+    }
+}
+
+/* Apart, so that what is loaded goes through memory: elements of A are broadcast from there. */
+#define HALVES(name, attributes)                                                                                       \
+    attributes static void load_##name(halves *h, const sim_warp *w, const mma *m)                                     \
+    {                                                                                                                  \
+        if (m->a_type == PTX_F16) {                                                                                    \
+            load_halves(h, w, m, PTX_F16);                                                                             \
+        } else {                                                                                                       \
+            load_halves(h, w, m, PTX_BF16);                                                                            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    attributes static void multiply_##name(sim_warp *w, const mma *m, const halves *h)                                 \
+    {                                                                                                                  \
+        multiply_halves(w, m, h);                                                                                      \
+    }                                                                                                                  \
+    SIM_HANDLER(run_##name)                                                                                            \
+    {                                                                                                                  \
+        sim_next next = sim_whole_warp(w, i, mask);                                                                    \
+        if (next == SIM_NEXT) {                                                                                        \
+            halves h;                                                                                                  \
+            load_##name(&h, w, i->data);                                                                               \
+            multiply_##name(w, i->data, &h);                                                                           \
+            count(w, i->data);                                                                                         \
+        }                                                                                                              \
+        return next;                                                                                                   \
+    }
+
+HALVES(plain, __attribute__((noinline)))
+#ifdef __x86_64__
+/* No fma: the sums are the same bits on every machine. */
+HALVES(fast, __attribute__((noinline, target("avx2"))))
+#endif
+
+static sim_handler halves_handler(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        return run_fast;
+    }
+#endif
+    return run_plain;
+}
+
 /* The products of 8-bit integers and the sum of 32 of them are exact in f32. */
 SIM_HANDLER(run_integers)
 {
@@ -178,7 +298,8 @@ static bool bind_mma(ptx_bind *b)
                  bind_registers(b, 3, m->c_count, sum, m->c) && bind_registers(b, 0, m->c_count, sum, m->d);
     snprintf(m->shape, sizeof m->shape, "%s.%s", shapes[shape], ptx_type_name(m->a_type));
     i->data = m;
-    i->run = is_integer(m->a_type) ? run_integers : run_floats;
+    bool short_floats = (m->a_type == PTX_F16 || m->a_type == PTX_BF16) && m->c_type == PTX_F32;
+    i->run = short_floats ? halves_handler() : is_integer(m->a_type) ? run_integers : run_floats;
     return bound && bind_ok(b);
 }
 

@@ -91,6 +91,15 @@ static uint64_t make_stamp(const sim_warp *warp, const ptx_insn *insn, uint32_t 
     return (uint64_t)actor << ACTOR_SHIFT | index << INSN_SHIFT | (uint64_t) class << CLASS_SHIFT | time;
 }
 
+/* What was found for the access before holds for this one, too, if it is by the same actor at the same time. */
+static void look_as(const actor_view *v, bool knows_the_same)
+{
+    if (!knows_the_same || ((v->race->stamp ^ v->stamp) & ACTOR_AND_TIME)) {
+        race_forget(v->race);
+    }
+    v->race->stamp = v->stamp;
+}
+
 static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_access access)
 {
     race_warp *state = race_of(warp);
@@ -105,8 +114,8 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
                     .waits = warp,
                     .class = classify(access)};
     v.stamp = make_stamp(warp, insn, v.self, v.class, time);
-    v.race->stamp = v.stamp;
-    race_forget(v.race);
+    look_as(&v, state->looked);
+    state->looked = true;
     return v;
 }
 
@@ -241,10 +250,7 @@ static actor_view view_of_agent(const sim_agent *agent, sim_access access)
                     .proxy = agent->async_proxy,
                     .class = classify(access)};
     v.stamp = make_stamp(issuer, agent->insn, v.self, v.class, agent->number);
-    if (race->stamp != v.stamp) { /* what an agent knows does not change */
-        race->stamp = v.stamp;
-        race_forget(race);
-    }
+    look_as(&v, true); /* what an agent knows does not change */
     return v;
 }
 

@@ -39,6 +39,7 @@ typedef struct race_warp {
     uint32_t number;
     uint32_t lane_sync; /* the lanes know each other's accesses of before this time */
     bool sealed;        /* somebody knows the present: the next access begins a new time */
+    bool looked;        /* since the clock has changed last */
     sim_clock *snapshot;
     sim_clock released, pending; /* at the last memory fence; read by strong loads since then */
     uint32_t next_slot;
@@ -69,10 +70,10 @@ typedef struct race_chunk {
     uint32_t next, users; /* users: cells whose `more` it is; of the first chunk of a list */
 } race_chunk;
 
-/* What a piece or a run of words of this access was like (shadow.c), but for lanes and instructions, and what was made
+/* What a piece or a run of words was like (shadow.c) in this access, but for lanes and instructions, and what was made
  * of it. */
 typedef struct race_last {
-    uint64_t use; /* sim_race.use then, else it is of another access */
+    uint64_t use; /* sim_race.use then, else it no longer holds */
     enum { NOT_CLEAR, ONLY_CLEAR, IN_STAMPS, IN_LIST } made;
     uint64_t write, since[CELL_STAMPS];
     uint32_t more;
@@ -81,7 +82,7 @@ typedef struct race_last {
     uint32_t lane;
 } race_last;
 
-enum { RACE_LASTS = 16 };
+enum { RACE_LASTS = 64 };
 typedef struct sim_race {
     uint32_t warps, slots, slot_capacity, base;
     bool failed; /* out of memory */
@@ -126,6 +127,9 @@ static inline race_warp *race_of(const sim_warp *warp)
 {
     return (race_warp *)(void *)warp->clock;
 }
+/* But for lane and instruction, which lie side by side. */
+#define ACTOR_AND_TIME (~(((UINT64_C(1) << (LANE_BITS + INSN_BITS)) - 1) << LANE_SHIFT))
+
 static inline uint32_t stamp_actor(uint64_t stamp)
 {
     return (uint32_t)(stamp >> ACTOR_SHIFT);

@@ -18,9 +18,7 @@ typedef struct words {
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* Alike but for lane and instruction, which lie side by side. */
-#define ACTOR_AND_TIME (~(((UINT64_C(1) << (LANE_BITS + INSN_BITS)) - 1) << LANE_SHIFT))
-
+/* Alike but for lane and instruction. */
 static ALWAYS_INLINE bool are_alike(const uint64_t *stamps, const words *w)
 {
     uint64_t odd = 0;
@@ -126,7 +124,7 @@ static ALWAYS_INLINE void put_stamps(const actor_view *v, uint64_t *stamps, cons
 /* Where a run like this one has left what was made of it: by who wrote it and who touched it first. */
 static ALWAYS_INLINE race_last *last_like(const actor_view *v, uint64_t write, uint64_t since)
 {
-    return &v->race->last[(stamp_actor(write) + stamp_actor(since)) % RACE_LASTS];
+    return &v->race->last[(stamp_actor(write) + 7 * stamp_actor(since)) % RACE_LASTS];
 }
 
 static ALWAYS_INLINE race_last *last_of(const actor_view *v, const struct sim_shadow *shadow, const words *w)
