@@ -34,6 +34,14 @@ hal_buffer *run_spread(case_run_state *r, const case_tensor *t, const case_tenso
     if (!from || !to) {
         return NULL;
     }
+    if (t->rows * t->columns == 1) { /* steps of 0 in every dimension would count as none given */
+        hal_status status =
+            hal_cmd_fill(r->d->list, hal_whole(to), t->data + t->offset * t->element_size, t->element_size);
+        if (status != HAL_OK) {
+            run_failed(r, "hal_cmd_fill", status);
+        }
+        return status == HAL_OK ? to : NULL;
+    }
     hal_transpose_desc d =
         *HAL_TRANSPOSE(.rank = over->dim_count, .dtype = t->dtype, .x = run_span(from, t, 0), .y = hal_whole(to));
     strides_of(t, own);
