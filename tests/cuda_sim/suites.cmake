@@ -30,12 +30,13 @@ endforeach()
 # The GEMM for asynchronous matrix units, which a device with one unit is given for all but few rows, at every timing; other
 # devices have none.
 foreach(operator gemm gemm_options)
-  hal_sim_test(${operator}.cuda_sim_async HAL_LIMITS=units=1 test_${operator})
-  foreach(timing late seed:7)
-    string(REGEX REPLACE ":.*" "" variant ${timing})
-    hal_sim_test(${operator}.cuda_sim_async_${variant}
-      "HAL_LIMITS=units=1;HAL_CUDA_SIM_TIMING=${timing};HAL_TEST_WITHOUT=test_conversions" test_${operator})
-  endforeach()
+  hal_sim_test(${operator}.cuda_sim_async "HAL_LIMITS=units=1;HAL_TEST_WITHOUT=test_long*" test_${operator}) # those have few rows
+endforeach()
+foreach(timing late seed:7)
+  string(REGEX REPLACE ":.*" "" variant ${timing})
+  set(settings HAL_LIMITS=units=1 HAL_CUDA_SIM_TIMING=${timing})
+  hal_sim_test(gemm.cuda_sim_async_${variant} "${settings};HAL_TEST_ONLY=test_s*" test_gemm) # sizes, splits, special values
+  hal_sim_test(gemm_options.cuda_sim_async_${variant} "${settings}" test_gemm_options)
 endforeach()
 foreach(profile a100 b200)
   hal_sim_test(gemm.cuda_sim_${profile} "HAL_CUDA_SIM_PROFILE=${profile};HAL_TEST_ONLY=test_async*" test_gemm)
