@@ -293,9 +293,9 @@ static bool plan_async(const hal_device_info *info, const gemm_problem *p, gemm_
         uint32_t n, stages;
     } shapes[] = {{256, 4}, {128, 6}};
     const hal_dtype dtype = p->operands[GEMM_A].dtype;
-    const uint64_t tiles = (uint64_t)groups(p->m, TILE_M) * groups(p->n, 128) * p->batch;
+    const uint64_t small_tiles = (uint64_t)groups(p->m, TILE_M) * groups(p->n, 128) * p->batch;
     const bool pays =
-        p->want || p->mode == HAL_MODE_BATCH_INVARIANT || (p->m > TILE_M / 2 && 2 * tiles >= info->compute_units);
+        p->want || p->mode == HAL_MODE_BATCH_INVARIANT || (p->m > TILE_M / 2 && 2 * small_tiles >= info->compute_units);
     if (!info->async_matrix || !pays || info->max_group_size < THREADS || dtype == HAL_F32 || p->k == 0) {
         return false;
     }
