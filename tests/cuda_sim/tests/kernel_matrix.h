@@ -26,7 +26,7 @@ bool kernel_value_is(const kernel_matrix *m, uint32_t row, uint32_t column, doub
 bool kernel_codes_are(const kernel_matrix *codes, const kernel_matrix *scales, uint32_t row, const double *want,
                       char *text, size_t size);
 
-enum { KERNEL_MOST_SPANS = 8 };
+enum { KERNEL_MOST_SPANS = 11 };
 typedef struct kernel_spans {
     const kernel_matrix *of[KERNEL_MOST_SPANS]; /* absent ones have the first one's address */
     uint32_t count, written;                    /* bits */

@@ -3,6 +3,7 @@
 #include "builtin_attention.h"
 #include "builtin_convert.h"
 #include "builtin_gemm.h"
+#include "builtin_plain.h"
 #include "builtin_reduce.h"
 #include "builtin_rows.h"
 #include "kernel_attention.h"
@@ -52,6 +53,25 @@ static void expect(const char *where, const char *entry, const char *what, count
 static count groups(count size, count tile)
 {
     return (size + tile - 1) / tile;
+}
+
+static count size_of(uint32_t dtype)
+{
+    return dtype == 0 ? 0 : dtype == HAL_KERNEL_F32 ? 4 : dtype == HAL_KERNEL_F8E4M3 ? 1 : 2;
+}
+
+static void expect_bytes(const char *where, const char *entry, const sim_counters *c, count read, count written)
+{
+    expect(where, entry, "bytes read", c->global_read_bytes, read);
+    expect(where, entry, "bytes written", c->global_write_bytes, written);
+}
+
+/* Whole sectors only. */
+static void expect_sectors(const char *where, const char *entry, const sim_counters *c)
+{
+    expect(where, entry, "sectors read", c->global_read_sectors, c->global_read_bytes / 32);
+    expect(where, entry, "sectors written", c->global_write_sectors, c->global_write_bytes / 32);
+    expect(where, entry, "bank conflicts", c->shared_conflicts, 0);
 }
 
 /* A tile of m x n reads its rows of A and its columns of B once, so that with e bytes an element all tiles read
@@ -167,6 +187,42 @@ static void gemm_small(void)
     EXPECT(entry, "sectors written", c.global_write_sectors, 4 * 2 * 96 / 32);
 }
 
+/* Tiles of 32 x 32, as above, an element at a time; each element of D reads its bias. */
+static void gemm_any(void)
+{
+    static const builtin_plain_gemm problems[] = {
+        {HAL_KERNEL_F32, HAL_KERNEL_F32, 0, 64, 96, 48},
+        {HAL_KERNEL_BF16, HAL_KERNEL_BF16, HAL_KERNEL_F32, 33, 70, 50},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_plain_gemm *p = &problems[i];
+        const char *entry = p->dtype == HAL_KERNEL_F32 ? "gemm_any__1_0_1" : "gemm_any__3_0_1";
+        const sim_counters c = count_of(KERNELS "gemm_any.ptx", entry, builtin_gemm_any_run, p);
+        const count m = p->m, n = p->n, k = p->k, tiles = m * k * groups(n, 32) + k * n * groups(m, 32);
+        expect_bytes(SIM_HERE, entry, &c, size_of(p->dtype) * tiles + size_of(p->dtype_bias) * m * n,
+                     size_of(p->dtype_d) * m * n);
+    }
+}
+
+/* All parts once in, D once out. */
+static void gemm_combine(void)
+{
+    static const builtin_plain_gemm problems[] = {
+        {HAL_KERNEL_F32, HAL_KERNEL_F32, 0, 5, 608, 3},
+        {HAL_KERNEL_F32, HAL_KERNEL_BF16, HAL_KERNEL_BF16, 3, 130, 4},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_plain_gemm *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "gemm_combine.ptx", "gemm_combine", builtin_gemm_combine_run, p);
+        const count elements = (count)p->m * p->n;
+        expect_bytes(SIM_HERE, "gemm_combine", &c, elements * (4 * p->k + size_of(p->dtype_bias)),
+                     elements * size_of(p->dtype_d));
+        if (i == 0) {
+            expect_sectors(SIM_HERE, "gemm_combine", &c);
+        }
+    }
+}
+
 /* Each operand once. */
 static void activation(void)
 {
@@ -206,26 +262,25 @@ static void transpose(void)
     }
 }
 
+/* Every element once in and once out, from register to register, whatever the width. */
+static void transpose_copy(void)
+{
+    static const builtin_copy problems[] = {
+        {HAL_KERNEL_F32, 16, 40, 96, 32, 8, 5},    {HAL_KERNEL_F32, 8, 40, 96, 32, 8, 6},
+        {HAL_KERNEL_F32, 4, 40, 96, 32, 8, 7},     {HAL_KERNEL_BF16, 2, 40, 96, 32, 16, 10},
+        {HAL_KERNEL_F8E4M3, 1, 40, 96, 32, 32, 5},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_copy *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "transpose.ptx", "transpose_copy", builtin_copy_run, p);
+        const count bytes = (count)p->rows * p->columns * size_of(p->dtype);
+        expect_bytes(SIM_HERE, "transpose_copy", &c, bytes, bytes);
+        expect_sectors(SIM_HERE, "transpose_copy", &c);
+        EXPECT("transpose_copy", "shared bytes", c.shared_read_bytes + c.shared_write_bytes, 0);
+    }
+}
+
 /* --- rows that are reduced --- */
-
-static count size_of(uint32_t dtype)
-{
-    return dtype == 0 ? 0 : dtype == HAL_KERNEL_F32 ? 4 : dtype == HAL_KERNEL_F8E4M3 ? 1 : 2;
-}
-
-static void expect_bytes(const char *where, const char *entry, const sim_counters *c, count read, count written)
-{
-    expect(where, entry, "bytes read", c->global_read_bytes, read);
-    expect(where, entry, "bytes written", c->global_write_bytes, written);
-}
-
-/* Whole sectors only. */
-static void expect_sectors(const char *where, const char *entry, const sim_counters *c)
-{
-    expect(where, entry, "sectors read", c->global_read_sectors, c->global_read_bytes / 32);
-    expect(where, entry, "sectors written", c->global_write_sectors, c->global_write_bytes / 32);
-    expect(where, entry, "bank conflicts", c->shared_conflicts, 0);
-}
 
 /* A row that fits on chip: x, the residual and the weight once in; y and the new residual once out. Else x and the
  * residual come once for the mean, once for the greatest magnitude if the row is quantised, and once for y; the weight
@@ -388,6 +443,22 @@ static void attention_combine(void)
     EXPECT("attention_combine", "sectors written", c.global_write_sectors, rows * 64 * 4 / 32);
 }
 
+/* For each score a row of q and one of k; weights need all scores of their row three times. */
+static void attention_scores(void)
+{
+    static const builtin_scores problems[] = {
+        {HAL_KERNEL_F32, HAL_KERNEL_F32, 2, 4, 2, 24, 3, 70, false},
+        {HAL_KERNEL_BF16, HAL_KERNEL_F32, 2, 2, 2, 32, 5, 130, true},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const builtin_scores *p = &problems[i];
+        const sim_counters c = count_of(KERNELS "attention_scores.ptx", "attention_scores", builtin_scores_run, p);
+        const count scores = (count)p->batch * p->q_heads * p->q_length * p->kv_length;
+        expect_bytes(SIM_HERE, "attention_scores", &c,
+                     scores * p->head_dim * 2 * size_of(p->dtype) * (p->weights ? 3 : 1), scores * size_of(p->dtype_o));
+    }
+}
+
 /* --- conversions --- */
 
 /* x once in, y once out; quantize_row needs x once more, for the scale, and writes that. A thread reads its scale, or
@@ -459,13 +530,17 @@ int main(int argc, char **argv)
     static const sim_group groups_of_tests[] = {{"gemm_tile", gemm_tile},
                                                 {"gemm_mma", gemm_mma},
                                                 {"gemm_small", gemm_small},
+                                                {"gemm_any", gemm_any},
+                                                {"gemm_combine", gemm_combine},
                                                 {"activation", activation},
                                                 {"transpose", transpose},
+                                                {"transpose_copy", transpose_copy},
                                                 {"rmsnorm", rmsnorm},
                                                 {"rmsnorm_in_parts", rmsnorm_in_parts},
                                                 {"softmax", softmax},
                                                 {"attention", attention},
                                                 {"attention_combine", attention_combine},
+                                                {"attention_scores", attention_scores},
                                                 {"quantize", quantize},
                                                 {"rope", rope},
                                                 {"gather", gather}};
