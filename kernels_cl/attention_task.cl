@@ -2,12 +2,14 @@
  * explicit vectors. Steps and orders of summation are attention.cl's; a vector's components are its lanes. Keys and
  * values are widened into panels of PANEL columns, keys transposed, so that both products are the micro tile of
  * gemm_task.cl: GROUP rows by a panel. Constants: DTYPE, STRICT, ROWS, HEAD_ROOM and VALUE_ROOM: the dimensions or a
- * little more. */
+ * little more. Where there is but one group of rows, each key serves it once, so nothing is packed: keys are turned in
+ * registers, and values taken as they lie. The bits are the same. */
 #define THREADS 1
 #include "attention.clh"
 #include "columns.clh"
 
-#define GROUP 6
+#define DIRECT (ROWS <= 12 && !STRICT)
+#define GROUP  (DIRECT || ROWS < 6 ? ROWS : ROWS == 8 ? 4 : 6)
 #ifdef __AVX512F__
 #define PANEL 32
 #else
@@ -17,7 +19,7 @@
 #define UNROLL  __attribute__((opencl_unroll_hint))
 #define ROLLED  __attribute__((opencl_unroll_hint(1))) /* compiles faster, and runs as fast */
 
-#define ROW(i) r[i] /* of a block to be turned */
+#define ROW(i)  r[i] /* of a block to be turned */
 
 float8 multiply8(float8 x, float8 y)
 {
@@ -46,6 +48,7 @@ void load_queries(const operands *at, const sequence *s, uint first_row, uint ro
     }
 }
 
+#if !DIRECT
 /* The block's keys, transposed. What lies behind the last key is not read, and counts as zero. */
 void load_keys(const operands *at, const sequence *s, const strides *t, uint key0, local float *panels)
 {
@@ -60,7 +63,7 @@ void load_keys(const operands *at, const sequence *s, const strides *t, uint key
         for (uint d = 0; d < dim; d += 8) {
             float8 r[8];
             UNROLL for (uint i = 0; i < 8; i++) r[i] = i < count ? load_row8(span, rows[i], d, dim) : (float8)(0.0f);
-            STORE_COLUMNS(ROW, to + d * PANEL, PANEL)
+            store_turned(r, to + d * PANEL, PANEL);
         }
     }
 }
@@ -129,6 +132,98 @@ void multiply_values(uint dim, uint keys, uint first, uint rows, bool holes, loc
         }
     }
 }
+
+#else
+#define LINE (DTYPE == HAL_KERNEL_F32 ? 16 : 32) /* elements of a line of the cache */
+
+/* Where eight keys or values lie; behind the last one it repeats. */
+void locate_rows(const operands *at, const sequence *s, const strides *t, uint key, ulong rows[8])
+{
+    for (uint i = 0; i < 8; i++)
+        rows[i] = key_at(at, s, t, min(key + i, s->keys - 1));
+}
+
+/* A part of the rows that come next, while `d` goes through them: 64 elements of a row at a time, since eight rows at
+ * once are too many for the device to see that they go on. */
+void fetch_rows(global const uchar *span, const ulong rows[8], uint d)
+{
+    UNROLL for (uint c = 0; c < 64; c += LINE) fetch_ahead(span, DTYPE, rows[d / 8 % 8] + d / 64 * 64 + c);
+}
+
+/* scores = q k^T, by ascending dimension, of all rows and the keys from key0 on. Those behind the last are replaced
+ * later. */
+void multiply_keys(const operands *at, const sequence *s, const strides *t, uint key0, local const float *q,
+                   local float *scores)
+{
+    global const uchar *span = at->span[ATTENTION_K];
+    const uint dim = at->args->head_dim, keys = min(s->keys - key0, KEYS);
+    ulong rows[8], next[8], ahead[8];
+    locate_rows(at, s, t, key0, next);
+    locate_rows(at, s, t, key0 + 8, ahead);
+    for (uint j = 0; j < keys; j += 8) {
+        float8 sum[GROUP];
+        UNROLL for (uint i = 0; i < 8; i++) rows[i] = next[i], next[i] = ahead[i];
+        locate_rows(at, s, t, key0 + j + 16, ahead);
+        UNROLL for (uint n = 0; n < GROUP; n++) sum[n] = (float8)(0.0f);
+        local const float *x = q;
+        for (uint d = 0; d < dim; d += 8, x += 8) {
+            float8 r[8];
+            fetch_rows(span, ahead, d);
+            UNROLL for (uint i = 0; i < 8; i++) r[i] = load_row8(span, rows[i], d, dim);
+            turn8(r);
+            UNROLL for (uint c = 0; c < 8; c++) UNROLL for (uint n = 0; n < GROUP; n++) sum[n] =
+                add_product8(sum[n], (float8)(x[n * HEAD_ROOM + c]), r[c]);
+        }
+        UNROLL for (uint n = 0; n < GROUP; n++) vstore8(sum[n], 0, scores + n * KEYS + j);
+    }
+}
+
+/* o += weights v of eight keys and eight columns, without weights of zero. */
+void add_seen(global const uchar *span, const ulong rows[8], uint d, uint dim, local const float *weights,
+              local float *o)
+{
+    for (uint n = 0; n < GROUP; n++) {
+        float8 sum = vload8(0, o + n * VALUE_ROOM + d);
+        for (uint i = 0; i < 8; i++)
+            if (weights[n * KEYS + i] != 0.0f)
+                sum = add_product8(sum, (float8)(weights[n * KEYS + i]), load_row8(span, rows[i], d, dim));
+        vstore8(sum, 0, o + n * VALUE_ROOM + d);
+    }
+}
+
+/* o += weights v, by ascending key; those behind the last have weights of zero. Where a value is not finite these are
+ * skipped, so that NaN and infinity stay hidden. */
+void multiply_values(const operands *at, const sequence *s, const strides *t, uint key0, uint keys,
+                     local const float *weights, local float *o)
+{
+    global const uchar *span = at->span[ATTENTION_V];
+    const uint dim = at->args->value_dim;
+    ulong rows[8], next[8], ahead[8];
+    locate_rows(at, s, t, key0, next);
+    locate_rows(at, s, t, key0 + 8, ahead);
+    for (uint j = 0; j < keys; j += 8, weights += 8) {
+        UNROLL for (uint i = 0; i < 8; i++) rows[i] = next[i], next[i] = ahead[i];
+        locate_rows(at, s, t, key0 + j + 16, ahead);
+        local float *to = o;
+        for (uint d = 0; d < dim; d += 8, to += 8) {
+            float8 sum[GROUP], zero = (float8)(0.0f);
+            fetch_rows(span, ahead, d);
+            UNROLL for (uint n = 0; n < GROUP; n++) sum[n] = vload8(0, to + n * VALUE_ROOM);
+            UNROLL for (uint i = 0; i < 8; i++)
+            {
+                const float8 v = load_row8(span, rows[i], d, dim);
+                zero = v * 0.0f + zero;
+                UNROLL for (uint n = 0; n < GROUP; n++) sum[n] =
+                    add_product8(sum[n], (float8)(weights[n * KEYS + i]), v);
+            }
+            if (any8(zero != 0.0f))
+                add_seen(span, rows, d, dim, weights, o);
+            else
+                UNROLL for (uint n = 0; n < GROUP; n++) vstore8(sum[n], 0, to + n * VALUE_ROOM);
+        }
+    }
+}
+#endif
 
 /* Scale, softcap and mask of eight keys of row r from `key` on, of which `count` are seen. */
 float8 finish_scores(const operands *at, const sequence *s, uint r, uint key, uint count, float8 score)
@@ -214,7 +309,10 @@ void finish(const operands *at, const sequence *s, uint r, float greatest, float
 
 __attribute__((reqd_work_group_size(1, 1, 1))) kernel void attention_task(SPANS, hal_attention_args args)
 {
-    local float q[ROWS * HEAD_ROOM], keys[KEYS * HEAD_ROOM], values[KEYS * VALUE_ROOM];
+    local float q[ROWS * HEAD_ROOM];
+#if !DIRECT
+    local float keys[KEYS * HEAD_ROOM], values[KEYS * VALUE_ROOM];
+#endif
     local float weights[ROWS * KEYS], o[ROWS * VALUE_ROOM], sums[ROWS * 8], greatest[ROWS];
     const operands at = OPERANDS;
     const sequence s = locate(&at);
@@ -236,12 +334,20 @@ __attribute__((reqd_work_group_size(1, 1, 1))) kernel void attention_task(SPANS,
         uint first = 0; /* rows before it see nothing of this block */
         while (first + GROUP < rows && visible_keys(&at, &s, first_row + first + GROUP - 1) <= key0)
             first += GROUP;
+#if DIRECT
+        multiply_keys(&at, &s, &key_strides, key0, q, weights);
+#else
         load_keys(&at, &s, &key_strides, key0, keys);
         const bool holes = !load_values(&at, &s, &value_strides, key0, values);
         multiply_keys(args.head_dim, first, rows, q, keys, weights);
+#endif
         for (uint i = first; i < rows; i++)
             weigh(&at, &s, first_row + i, key0, weights + i * KEYS, greatest + i, sums + 8 * i, o + i * VALUE_ROOM);
+#if DIRECT
+        multiply_values(&at, &s, &value_strides, key0, seen, weights, o);
+#else
         multiply_values(args.value_dim, seen, first, rows, holes, weights, values, o);
+#endif
     }
     for (uint r = first_row; r < row_end; r++)
         finish(&at, &s, r, greatest[r - first_row], vload8(r - first_row, sums), o + (r - first_row) * VALUE_ROOM);

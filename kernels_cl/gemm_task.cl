@@ -1,27 +1,26 @@
 /* gemm_task.cl - GEMM for CPU devices: a group is one work-item, one core's task, and computes TILE_M x TILE_N of D
  * with explicit vectors. BLOCK rows of B at a time are packed into local memory as panels of PANEL columns; A is read
- * where it lies, or packed GROUP rows at a time where it must be widened or transposed. Sums wait in local memory
- * between the blocks of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. */
-#include "gemm.clh"
+ * where it lies, or packed GROUP rows at a time where it must be widened, transposed or looked at. Sums wait in local
+ * memory between the blocks of k. TILE_M is a multiple of 6, TILE_N and TILE_K of 16. With STRICT and PARTS it has
+ * every option; of SwiGLU a tile's columns are those of B: half as many of D. */
 #include "columns.clh"
+#include "gemm_task.clh"
 
 /* A micro tile is 6 rows by two vectors: 12 accumulators, 2 vectors of B and a broadcast fit 16 registers. Where the
  * compiler says that it has 32 of them, by four; a block is then half as deep, so that a panel takes as much cache. */
 #define ROWS 6
-#if defined(__AVX512F__) && TILE_N % 32 == 0
+#if defined(__AVX512F__) && D_COLUMNS % 32 == 0
 #define PANEL     32
 #define WIDE(...) __VA_ARGS__
 #else
 #define PANEL 16
 #define WIDE(...)
 #endif
-#define BLOCK  (TILE_K * 16 / PANEL)
-#define PACK_A (TRANS_A || DTYPE != HAL_KERNEL_F32)
-#define GROUP  (TRANS_A ? 24 : ROWS) /* rows of A packed at once: transposed, a cache line holds several */
+#define BLOCK       (TILE_K * 16 / PANEL)
+#define PACK_A      (TRANS_A || STRICT || DTYPE != HAL_KERNEL_F32)
+#define GROUP       (TRANS_A ? 24 : ROWS) /* rows of A packed at once: transposed, a cache line holds several */
 
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
-
-#define ROW(i) r##i /* of a block to be turned */
 
 /* Pack rows [0, depth) x columns [0, width) of B into panels; columns beyond width are zero. */
 void pack_b(global const element *b, ulong ldb, uint depth, uint width, local float *panels)
@@ -34,29 +33,30 @@ void pack_b(global const element *b, ulong ldb, uint depth, uint width, local fl
         if (columns < PANEL)
             for (uint k = 0; k < depth; k++)
                 for (uint c = 0; c < PANEL; c++)
-                    out[k * PANEL + c] = c < columns ? LOAD(from, c * ldb + k) : 0.0f;
+                    out[k * PANEL + c] = c < columns ? READ(from, c * ldb + k) : 0.0f;
         for (uint half_panel = 0; columns == PANEL && half_panel < PANEL; half_panel += 8) {
             global const element *p = from + half_panel * ldb;
             uint k = 0;
             for (; k + 8 <= depth; k += 8, p += 8) {
-                float8 r0 = LOAD8(p), r1 = LOAD8(p + ldb), r2 = LOAD8(p + 2 * ldb), r3 = LOAD8(p + 3 * ldb);
-                float8 r4 = LOAD8(p + 4 * ldb), r5 = LOAD8(p + 5 * ldb);
-                float8 r6 = LOAD8(p + 6 * ldb), r7 = LOAD8(p + 7 * ldb);
-                STORE_COLUMNS(ROW, out + k * PANEL + half_panel, PANEL)
+                float8 rows[8];
+#pragma unroll
+                for (uint r = 0; r < 8; r++)
+                    rows[r] = READ8(p + r * ldb);
+                store_turned(rows, out + k * PANEL + half_panel, PANEL);
             }
             for (; k < depth; k++, p++)
                 for (uint c = 0; c < 8; c++)
-                    out[k * PANEL + half_panel + c] = LOAD(p, c * ldb);
+                    out[k * PANEL + half_panel + c] = READ(p, c * ldb);
         }
 #else
         global const element *from = b + j;
         for (uint k = 0; k < depth; k++, from += ldb, out += PANEL) {
             if (columns == PANEL) {
                 for (uint c = 0; c < PANEL; c += 8)
-                    vstore8(LOAD8(from + c), 0, out + c);
+                    vstore8(READ8(from + c), 0, out + c);
             } else {
                 for (uint c = 0; c < PANEL; c++)
-                    out[c] = c < columns ? LOAD(from, c) : 0.0f;
+                    out[c] = c < columns ? READ(from, c) : 0.0f;
             }
         }
 #endif
@@ -72,22 +72,24 @@ void pack_a(global const element *a, ulong lda, uint row, uint end, uint k0, uin
         uint k = 0;
         for (; row + r + 8 <= end && k + 8 <= depth; k += 8) {
             global const element *p = a + (k0 + k) * lda + row + r;
-            float8 r0 = LOAD8(p), r1 = LOAD8(p + lda), r2 = LOAD8(p + 2 * lda), r3 = LOAD8(p + 3 * lda);
-            float8 r4 = LOAD8(p + 4 * lda), r5 = LOAD8(p + 5 * lda), r6 = LOAD8(p + 6 * lda), r7 = LOAD8(p + 7 * lda);
-            STORE_COLUMNS(ROW, out + k, BLOCK)
+            float8 rows[8];
+#pragma unroll
+            for (uint i = 0; i < 8; i++)
+                rows[i] = READ8(p + i * lda);
+            store_turned(rows, out + k, BLOCK);
         }
         for (; k < depth; k++)
             for (uint c = 0; c < 8; c++)
-                out[c * BLOCK + k] = LOAD(a, (k0 + k) * lda + min(row + r + c, end - 1));
+                out[c * BLOCK + k] = READ(a, (k0 + k) * lda + min(row + r + c, end - 1));
     }
 #else
     for (uint r = 0; r < GROUP; r++, out += BLOCK) {
         global const element *from = a + min(row + r, end - 1) * lda + k0;
         uint k = 0;
         for (; k + 8 <= depth; k += 8)
-            vstore8(LOAD8(from + k), 0, out + k);
+            vstore8(READ8(from + k), 0, out + k);
         for (; k < depth; k++)
-            out[k] = LOAD(from, k);
+            out[k] = READ(from, k);
     }
 #endif
 }
@@ -102,19 +104,27 @@ void pack_a(global const element *a, ulong lda, uint row, uint end, uint k0, uin
     sum##r##0 = vload8(0, to + r * TILE_N);                                                                            \
     sum##r##1 = vload8(1, to + r * TILE_N);                                                                            \
     WIDE(sum##r##2 = vload8(2, to + r * TILE_N); sum##r##3 = vload8(3, to + r * TILE_N);)
-#define STEP(r)                                                                                                        \
+#define STEP_BY(MULTIPLY_ADD, r)                                                                                       \
     {                                                                                                                  \
         float x = a##r[k];                                                                                             \
-        sum##r##0 = x * b0 + sum##r##0;                                                                                \
-        sum##r##1 = x * b1 + sum##r##1;                                                                                \
-        WIDE(sum##r##2 = x * b2 + sum##r##2; sum##r##3 = x * b3 + sum##r##3;)                                          \
+        sum##r##0 = MULTIPLY_ADD(sum##r##0, x, b0);                                                                    \
+        sum##r##1 = MULTIPLY_ADD(sum##r##1, x, b1);                                                                    \
+        WIDE(sum##r##2 = MULTIPLY_ADD(sum##r##2, x, b2); sum##r##3 = MULTIPLY_ADD(sum##r##3, x, b3);)                  \
+    }
+#define STEP(r)        STEP_BY(ADD_LARGE, r)
+#define STRICT_STEP(r) STEP_BY(ADD_PRODUCT, r)
+#define MULTIPLY(STEP)                                                                                                 \
+    for (uint k = 0; k < depth; k++, panel += PANEL) {                                                                 \
+        float8 b0 = vload8(0, panel), b1 = vload8(1, panel);                                                           \
+        WIDE(float8 b2 = vload8(2, panel), b3 = vload8(3, panel);)                                                     \
+        EACH_ROW(STEP)                                                                                                 \
     }
 #define KEEP(r)                                                                                                        \
     vstore8(sum##r##0, 0, to + r * TILE_N);                                                                            \
     vstore8(sum##r##1, 1, to + r * TILE_N);                                                                            \
     WIDE(vstore8(sum##r##2, 2, to + r * TILE_N); vstore8(sum##r##3, 3, to + r * TILE_N);)
 
-__attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(SPANS, hal_gemm_args args)
+__attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(TASK_SPANS, hal_gemm_args args)
 {
     local float panels[BLOCK * TILE_N];
     local float sums[TILE_M * TILE_N];
@@ -123,46 +133,50 @@ __attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(SPANS, hal_
 #endif
     const uint problem = get_group_id(2) + args.group_base[2];
     const uint row0 = (get_group_id(1) + args.group_base[1]) * TILE_M, row_end = min(row0 + TILE_M, args.m);
-    const uint column0 = (get_group_id(0) + args.group_base[0]) * TILE_N, width = min((uint)TILE_N, args.n - column0);
+    const columns c = COLUMNS;
     const ulong lda = HAL_JOIN64(args.lda), ldb = HAL_JOIN64(args.ldb);
     global const element *a = (global const element *)(a_span + a_offset) + problem * HAL_JOIN64(args.stride_a);
-    global const element *b = (global const element *)(b_span + b_offset) + problem * HAL_JOIN64(args.stride_b);
+    bool large = STRICT;
 
     for (uint k0 = 0; k0 < args.k; k0 += BLOCK) {
         const uint depth = min((uint)BLOCK, args.k - k0);
-        pack_b(b + (TRANS_B ? column0 * ldb + k0 : k0 * ldb + column0), ldb, depth, width, panels);
+        for (uint part = 0; part < c.parts; part++) {
+            local float *to = panels + part * D_COLUMNS * BLOCK;
+            pack_b(B_PART(part) + (TRANS_B ? c.first * ldb + k0 : k0 * ldb + c.first), ldb, depth, c.width, to);
+            for (uint j = 0; large && j < c.width; j += PANEL)
+                large = all_large(to + j * BLOCK, depth * PANEL);
+        }
         for (uint row = row0; row < row_end; row += ROWS) {
 #if PACK_A
-            if ((row - row0) % GROUP == 0)
+            if ((row - row0) % GROUP == 0) {
                 pack_a(a, lda, row, row_end, k0, depth, a_rows);
+                for (uint r = 0; large && r < GROUP; r++)
+                    large = all_large(a_rows + r * BLOCK, depth);
+            }
 #endif
             EACH_ROW(A_ROW)
-            for (uint j = 0; j < width; j += PANEL) {
-                local const float *panel = panels + j * BLOCK;
-                local float *to = sums + (row - row0) * TILE_N + j;
-                EACH_ROW(DECLARE)
-                if (k0 == 0) {
-                    EACH_ROW(CLEAR)
-                } else {
-                    EACH_ROW(RESUME)
+            for (uint part = 0; part < c.parts; part++) {
+                for (uint j = part * D_COLUMNS; j < part * D_COLUMNS + c.width; j += PANEL) {
+                    local const float *panel = panels + j * BLOCK;
+                    local float *to = sums + (row - row0) * TILE_N + j;
+                    EACH_ROW(DECLARE)
+                    if (k0 == 0) {
+                        EACH_ROW(CLEAR)
+                    } else {
+                        EACH_ROW(RESUME)
+                    }
+                    if (large || !STRICT) {
+                        MULTIPLY(STEP)
+                    } else {
+                        MULTIPLY(STRICT_STEP)
+                    }
+                    EACH_ROW(KEEP)
                 }
-                for (uint k = 0; k < depth; k++, panel += PANEL) {
-                    float8 b0 = vload8(0, panel), b1 = vload8(1, panel);
-                    WIDE(float8 b2 = vload8(2, panel), b3 = vload8(3, panel);)
-                    EACH_ROW(STEP)
-                }
-                EACH_ROW(KEEP)
             }
         }
     }
 
-    const epilogue e = EPILOGUE(problem);
-    for (uint row = row0; row < row_end; row++) {
-        local const float *from = sums + (row - row0) * TILE_N;
-        uint j = 0;
-        for (; j + 8 <= width; j += 8)
-            finish_elements8(&e, row, column0 + j, args.k ? vload8(0, from + j) : (float8)(0.0f));
-        for (; j < width; j++)
-            finish_element(&e, row, column0 + j, args.k ? from[j] : 0.0f);
-    }
+    const finisher f = FINISHER(problem);
+    for (uint row = row0; row < row_end; row++)
+        finish_row(&f, row, &c, args.k != 0, sums + (row - row0) * TILE_N);
 }

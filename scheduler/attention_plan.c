@@ -33,11 +33,6 @@ static uint32_t blocks_of(const attention_problem *p)
     return blocks ? (uint32_t)blocks : 1;
 }
 
-static uint32_t fewest(uint64_t x, uint64_t y)
-{
-    return (uint32_t)(x < y ? x : y);
-}
-
 /* Splits that keep every unit busy, each of some blocks, so that its start and its combination cost little. */
 static uint32_t choose_splits(const hal_device_info *info, const attention_problem *p, bool may_split, uint64_t groups)
 {
@@ -46,10 +41,10 @@ static uint32_t choose_splits(const hal_device_info *info, const attention_probl
         return 1;
     }
     if (p->desc.splits) {
-        return fewest(p->desc.splits, blocks);
+        return (uint32_t)hal_fewer(p->desc.splits, blocks);
     }
     const uint64_t wanted = 2 * (uint64_t)info->compute_units;
-    return groups >= wanted ? 1 : fewest(hal_groups(wanted, groups), fewest(most, 64));
+    return groups >= wanted ? 1 : (uint32_t)hal_fewer(hal_groups(wanted, groups), hal_fewer(most, 64));
 }
 
 /* A split has `part` blocks of keys; there may be empty ones behind the last key of a short sequence. Where loops end
@@ -86,7 +81,7 @@ static uint32_t group_threads(const hal_device_info *info)
 static uint64_t second_of_groups(const hal_device_info *info, const attention_problem *p, const attention_plan *plan,
                                  uint32_t rows, double rate)
 {
-    const double keys = fewest((uint64_t)plan->part * ATTENTION_KEYS, p->desc.kv_length) + ATTENTION_KEYS;
+    const double keys = (double)hal_fewer((uint64_t)plan->part * ATTENTION_KEYS, p->desc.kv_length) + ATTENTION_KEYS;
     const double work = keys * rows * 2.0 * (p->desc.head_dim + p->desc.value_dim + 32);
     const double most = info->compute_units * rate / work;
     return (uint64_t)(most > info->compute_units ? most : info->compute_units);
@@ -135,11 +130,11 @@ static hal_status plan_group(const hal_device_info *info, const attention_proble
 }
 
 /* One core's task in OpenCL C. Everything waits in local memory, which is to stay in the core's cache. More rows to a
- * tile mean that keys are transposed less often. */
+ * tile mean that keys are transposed less often. Up to `direct` rows are one tile, which reads keys once. */
 static bool plan_task(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
 {
     static const char *const task_names[] = {"DTYPE", "STRICT", "ROWS", "HEAD_ROOM", "VALUE_ROOM"};
-    static const uint32_t sizes[] = {48, 24, 12, 6};
+    static const uint32_t sizes[] = {48, 24, 12, 8, 6, 4, 2, 1}, direct = 12;
     const uint32_t dims = room(p->desc.head_dim) + room(p->desc.value_dim);
     uint32_t rows = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -149,7 +144,8 @@ static bool plan_task(const hal_device_info *info, const attention_problem *p, b
             continue;
         }
         rows = sizes[i];
-        if (hal_groups(p->rows, rows) * p->desc.kv_heads * p->desc.batch >= 4 * (uint64_t)info->compute_units) {
+        if (hal_groups(p->rows, rows) * p->desc.kv_heads * p->desc.batch >= 4 * (uint64_t)info->compute_units ||
+            p->rows <= direct || rows <= 6) {
             break;
         }
     }

@@ -17,6 +17,7 @@
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
  *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
  *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
+ *              both in OpenCL: with STRICT PARTS behind these, all that gemm_any has; then TILE_N counts columns of B
  *  gemm_combine  work-groups: what the first of two phases (gemm_phases.c) stored, and the epilogue. THREADS PARTS
  *  gemm_any    work-groups, any device, with what the others do not have: F8E4M3, scales, strict sums, SwiGLU, D
  *              transposed. DTYPE STRICT PARTS, which is 2 for SwiGLU. Group (8, 8), tile 32 32 16

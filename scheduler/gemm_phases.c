@@ -41,6 +41,14 @@ static gemm_problem without_options(const gemm_problem *p)
     return plain;
 }
 
+/* Whether the kernel of the first phase has the options as well, and so the same sums. */
+static bool one_kernel(const hal_device_info *info, const gemm_problem *p, const gemm_plan *first, uint32_t without)
+{
+    gemm_plan plan;
+    gemm_kernel chosen;
+    return hal_gemm_plan(info, p, without, &plan, &chosen) == HAL_OK && strcmp(plan.spec.name, first->spec.name) == 0;
+}
+
 bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_phases *phases)
 {
     const gemm_problem plain = without_options(p);
@@ -50,14 +58,14 @@ bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *p, uint32_
         return false;
     }
     uint32_t parts = 1;
-    if (p->mode == HAL_MODE_FAST && p->batch == 1 && p->k >= 2 * LEAST_DEPTH && !p->interleaved &&
-        hal_gemm_plan(info, &plain, without, &plan, &chosen) == HAL_OK) {
+    const bool planned = hal_gemm_plan(info, &plain, without, &plan, &chosen) == HAL_OK;
+    if (planned && p->mode == HAL_MODE_FAST && p->batch == 1 && p->k >= 2 * LEAST_DEPTH && !p->interleaved) {
         const uint64_t idle = info->compute_units / ((uint64_t)plan.grid.x * plan.grid.y);
         parts = idle < MOST_PARTS ? (uint32_t)idle : MOST_PARTS;
         parts = parts < p->k / LEAST_DEPTH ? parts : p->k / LEAST_DEPTH;
     }
     *phases = hal_gemm_phases_of(p, parts);
-    return hal_gemm_needs_any(p) || phases->parts > 1;
+    return phases->parts > 1 || (hal_gemm_needs_any(p) && !(planned && one_kernel(info, p, &plan, without)));
 }
 
 static hal_span from(hal_span span, uint64_t bytes)

@@ -22,11 +22,6 @@ static const gemm_tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32,
 static const char *const tiled_names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M",
                                           "TILE_N", "TILE_K",  "MICRO_M", "MICRO_N"};
 
-static uint64_t fewer(uint64_t x, uint64_t y)
-{
-    return x < y ? x : y;
-}
-
 static uint32_t groups(uint32_t size, uint32_t tile)
 {
     return size / tile + (size % tile != 0);
@@ -162,7 +157,7 @@ hal_status hal_gemm_plan_queue(const hal_device_info *info, const gemm_problem *
         return status;
     }
     const uint64_t tasks = (uint64_t)plan->grid.x * plan->grid.y, turns = plan->iterations;
-    const uint64_t groups = fewer(4 * (uint64_t)info->compute_units, tasks);
+    const uint64_t groups = hal_fewer(4 * (uint64_t)info->compute_units, tasks);
     const double parts = p->swiglu ? 2 : 1, step = p->mode == HAL_MODE_STRICT ? 8 : 2;
     const double work = (double)p->m * p->n * (p->k * step * parts + STORE_WORK);
     snprintf(plan->spec.name, sizeof plan->spec.name, "gemm_queue");
@@ -188,11 +183,29 @@ void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *p, g
     cover(plan, p, 1, 4 * threads, 0);
 }
 
-/* One core's task in OpenCL C. B's block and the sums wait in local memory, which is to stay in the core's cache. */
+/* Sums for each element of D. */
+static uint32_t sums_of(const gemm_problem *p)
+{
+    return p->swiglu ? 2 : 1;
+}
+
+/* A core's task in OpenCL C, its tile in columns of B. With two more constants it has every option. */
+static void start_task(gemm_plan *plan, const gemm_problem *p, const char *name, uint32_t constants[8], uint32_t count)
+{
+    if (hal_gemm_needs_any(p)) {
+        constants[count++] = p->mode == HAL_MODE_STRICT;
+        constants[count++] = sums_of(p);
+        spec_start_with(plan, name, constants, count, GEMM_ALL_OPERANDS);
+    } else {
+        spec_start(plan, name, constants, count);
+    }
+}
+
+/* B's block and the sums wait in local memory, which is to stay in the core's cache. */
 static bool task_fits(const hal_device_info *info, const gemm_problem *p, uint32_t m, uint32_t n, uint32_t k)
 {
     const uint64_t floats = (uint64_t)n * (k + m) + (p->trans_a ? 24 : 6) * k;
-    return floats * sizeof(float) <= info->max_shared_memory;
+    return n % (16 * sums_of(p)) == 0 && floats * sizeof(float) <= info->max_shared_memory;
 }
 
 /* The first block that the device allows is taken. More rows to a tile mean that B is packed less often. */
@@ -200,19 +213,22 @@ static bool task_tile(const hal_device_info *info, const gemm_problem *p, uint32
 {
     static const struct {
         uint32_t n, k;
-    } blocks[] = {{64, 512}, {32, 128}, {16, 64}};
-    static const uint32_t rows[] = {258, 132, 66, 24};
+    } blocks[] = {{64, 512}, {32, 128}, {32, 64}, {16, 64}};
+    static const uint32_t all[] = {258, 132, 66, 24}, some[] = {132, 24}; /* options make kernels enough */
+    const bool options = hal_gemm_needs_any(p);
+    const uint32_t *rows = options ? some : all;
+    const size_t sizes = options ? sizeof some / sizeof some[0] : sizeof all / sizeof all[0];
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         /* A is widened once for all columns of a tile. */
         const uint32_t n = i == 0 && p->operands[GEMM_A].dtype != HAL_F32 ? 2 * blocks[i].n : blocks[i].n;
         tile[0] = 0;
-        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
-            const bool smaller_covers = j + 1 < sizeof rows / sizeof rows[0] && rows[j + 1] >= p->m;
-            if (!task_fits(info, p, rows[j], n, blocks[i].k) || smaller_covers) {
+        for (size_t j = 0; j < sizes; j++) {
+            if (!task_fits(info, p, rows[j], n, blocks[i].k) || (j + 1 < sizes && rows[j + 1] >= p->m)) {
                 continue;
             }
             tile[0] = rows[j];
-            if ((uint64_t)groups(p->m, rows[j]) * groups(p->n, n) * p->batch >= 4 * (uint64_t)info->compute_units) {
+            if ((uint64_t)groups(p->m, rows[j]) * groups(p->n, n / sums_of(p)) * p->batch >=
+                4 * (uint64_t)info->compute_units) {
                 break;
             }
         }
@@ -227,7 +243,7 @@ static bool task_tile(const hal_device_info *info, const gemm_problem *p, uint32
 
 static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
 {
-    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K"};
+    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K", "STRICT", "PARTS"};
     uint32_t tile[3] = {0};
     if (p->want) { /* any, of the multiples that the kernel can do */
         const gemm_choice *w = p->want;
@@ -239,11 +255,10 @@ static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_p
     } else if (!task_tile(info, p, tile)) {
         return false;
     }
-    const uint32_t constants[] = {
-        (uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b, tile[0], tile[1], tile[2]};
-    spec_start(plan, "gemm_task", constants, 6);
+    uint32_t constants[8] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b, tile[0], tile[1], tile[2]};
+    start_task(plan, p, "gemm_task", constants, 6);
     plan->constant_names = names;
-    cover(plan, p, tile[0], tile[1], tile[2]);
+    cover(plan, p, tile[0], tile[1] / sums_of(p), tile[2]);
     return true;
 }
 
@@ -325,30 +340,34 @@ static uint32_t few_rows(uint32_t m)
     return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : m <= 8 ? 8 : m <= 12 ? 12 : 16;
 }
 
-/* Few rows on a CPU device: wide tiles keep B's rows streaming. */
+/* Few rows on a CPU device: wide tiles keep B's rows streaming, so a column of a narrow one costs more; a tile is
+ * narrower only where units would idle for longer than that. */
 static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
 {
-    static const char *const names[] = {"DTYPE", "TRANS_B", "ROWS", "TILE_N", "TILE_K"};
-    static const uint32_t columns[] = {512, 128, 32};
+    static const char *const names[] = {"DTYPE", "TRANS_B", "ROWS", "TILE_N", "TILE_K", "STRICT", "PARTS"};
+    static const struct {
+        uint32_t columns, price;
+    } tiles_n[] = {{512, 4}, {128, 6}, {32, 9}};
     const uint32_t rows = few_rows(p->m);
     uint32_t tile_n = 0, tile_k = 0;
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        if (2 * rows * columns[i] * sizeof(float) > info->max_shared_memory ||
-            !wanted(p, "gemm_task_small", rows, columns[i], columns[i])) {
-            continue;
-        }
-        tile_n = tile_k = columns[i];
-        if ((uint64_t)groups(p->n, tile_n) * p->batch >= 2 * (uint64_t)info->compute_units) {
-            break;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sizeof tiles_n / sizeof tiles_n[0]; i++) {
+        const uint32_t columns = tiles_n[i].columns;
+        const uint64_t tasks = (uint64_t)groups(p->n, columns / sums_of(p)) * p->batch;
+        const uint64_t cost = hal_groups(tasks, info->compute_units) * columns * tiles_n[i].price;
+        if (2 * rows * columns * sizeof(float) <= info->max_shared_memory && cost < least &&
+            wanted(p, "gemm_task_small", rows, columns, columns)) {
+            tile_n = tile_k = columns;
+            least = cost;
         }
     }
     if (!tile_n) {
         return false;
     }
-    const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
-    spec_start(plan, "gemm_task_small", constants, 5);
+    uint32_t constants[8] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
+    start_task(plan, p, "gemm_task_small", constants, 5);
     plan->constant_names = names;
-    cover(plan, p, rows, tile_n, tile_k);
+    cover(plan, p, rows, tile_n / sums_of(p), tile_k);
     return true;
 }
 
@@ -469,18 +488,19 @@ static bool plan_any_task(const hal_device_info *info, const gemm_problem *p, ui
 static hal_status choose(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_plan *plan,
                          gemm_kernel *chosen)
 {
-    /* Batch-invariant: no kernel whose order of summation differs from the one for many rows (gemm.c). */
+    /* Batch-invariant: no kernel whose order of summation differs from the one for many rows (gemm.c). Nor for
+     * options: gemm_queue is to have the same bits. */
     const bool invariant = problem->mode == HAL_MODE_BATCH_INVARIANT;
-    const bool few = problem->m <= GEMM_FEW_ROWS && !invariant;
-    const bool few_for_task = problem->trans_b ? few : problem->m <= GEMM_FEW_ROWS_TASK;
+    const bool few = problem->m <= GEMM_FEW_ROWS && !invariant, options = hal_gemm_needs_any(problem);
+    const bool few_for_task = problem->trans_b ? few && !options : problem->m <= GEMM_FEW_ROWS_TASK;
     *chosen = 0;
-    if (hal_gemm_needs_any(problem)) {
-        return plan_any(info, problem, plan);
-    }
-    if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK) &&
+    if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK) && !(options && info->max_view_elements) &&
         plan_any_task(info, problem, without, few_for_task, plan)) {
         *chosen = GEMM_KERNEL_TASK;
         return HAL_OK;
+    }
+    if (options) {
+        return plan_any(info, problem, plan);
     }
     if (few && !(without & GEMM_KERNEL_SMALL) && plan_small(info, problem, plan)) {
         *chosen = GEMM_KERNEL_SMALL;

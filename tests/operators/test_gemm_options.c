@@ -210,7 +210,8 @@ static void test_chains(void **state)
     }
 }
 
-/* SwiGLU is GEMM, GEMM and hal_binary, bit for bit: in strict mode, and with a workspace in every mode. */
+/* SwiGLU is GEMM, GEMM and hal_binary, bit for bit: in strict mode, and with the workspace that it asks for in every
+ * mode. */
 static void test_swiglu_chain(void **state)
 {
     fixture *f = *state;
@@ -228,7 +229,6 @@ static void test_swiglu_chain(void **state)
         options_create(&c, f, FILL_RANDOM, &seed);
         if (c.mode != HAL_MODE_STRICT) {
             options_add_workspace(&c, f);
-            assert_non_null(c.workspace);
         }
         check_chain(&c, f, &seed);
         options_destroy(&c);
