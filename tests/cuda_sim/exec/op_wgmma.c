@@ -35,18 +35,19 @@ typedef struct operation {
 /* A descriptor (PTX ISA "Matrix Descriptor Format"). */
 typedef struct layout {
     uint32_t start, leading, stride, phase; /* bytes; phase: the base offset, in rows of the pattern */
-    uint32_t span;                          /* bytes of the swizzle: 0, 32, 64, 128 */
+    uint32_t span, shift;                   /* bytes of the swizzle: 0, 32, 64, 128; 2^shift chunks */
     bool by_rows;                           /* the matrix' rows (M or N) are innermost, not K */
 } layout;
 
 static layout layout_of(uint64_t descriptor, bool by_rows)
 {
-    static const uint32_t spans[] = {0, 128, 64, 32};
+    static const uint32_t spans[] = {0, 128, 64, 32}, shifts[] = {0, 3, 2, 1};
     return (layout){.start = (uint32_t)(descriptor & 0x3fff) << 4,
                     .leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
                     .stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4,
                     .phase = (uint32_t)(descriptor >> 49 & 7),
                     .span = spans[descriptor >> 62],
+                    .shift = shifts[descriptor >> 62],
                     .by_rows = by_rows};
 }
 
@@ -65,10 +66,10 @@ static uint32_t chunk_address(const layout *at, uint32_t inner, uint32_t outer)
         uint32_t next_eight = at->by_rows ? at->leading : at->stride;
         return at->start + line * CHUNK + eight * next_eight + inner * next_chunk;
     }
-    uint32_t chunks = at->span / CHUNK;
-    uint32_t linear = at->start + line * at->span + eight * at->stride + inner % chunks * CHUNK +
-                      inner / chunks * (at->by_rows ? at->leading : 0);
-    uint32_t row = ((linear >> 7) - at->phase) & (chunks - 1);
+    uint32_t last = (1u << at->shift) - 1;
+    uint32_t linear = at->start + line * at->span + eight * at->stride + (inner & last) * CHUNK +
+                      (inner >> at->shift) * (at->by_rows ? at->leading : 0);
+    uint32_t row = ((linear >> 7) - at->phase) & last;
     return linear ^ row << 4;
 }
 
@@ -111,6 +112,25 @@ static sim_next gather(operation *op, const layout *at, const char *name, uint32
         }
     }
     return SIM_NEXT;
+}
+
+/* b[16][columns] of 16-bit elements [columns][16]. */
+static void turn_halves(float *b, const uint8_t *from, ptx_type type, uint32_t columns)
+{
+    for (uint32_t column = 0; column < columns; column += SIM_TILE) {
+        for (uint32_t k = 0; k < DEPTH_BYTES / 2; k += SIM_TILE) {
+            sim_halves row[SIM_TILE];
+            for (uint32_t r = 0; r < SIM_TILE; r++) {
+                memcpy(&row[r], from + (column + r) * DEPTH_BYTES + 2 * k, sizeof row[r]);
+            }
+            sim_transpose_halves(row);
+            float tile[SIM_TILE_SIZE];
+            sim_tile_decode(tile, row, type, SIM_TILE_SIZE);
+            for (uint32_t r = 0; r < SIM_TILE; r++) {
+                memcpy(b + (size_t)(k + r) * columns + column, tile + r * SIM_TILE, SIM_TILE * sizeof *b);
+            }
+        }
+    }
 }
 
 static void transpose(float *to, const float *from, uint32_t rows, uint32_t columns)
@@ -167,6 +187,8 @@ static sim_next load_b(operation *op, float *b, chunks *read)
     }
     if (how->b_by_rows) {
         sim_tile_decode(b, bytes, how->other_type, how->columns * how->depth);
+    } else if (how->depth == DEPTH_BYTES / 2) {
+        turn_halves(b, bytes, how->other_type, how->columns);
     } else {
         float turned[MAX_COLUMNS * MAX_DEPTH];
         sim_tile_decode(turned, bytes, how->other_type, how->columns * how->depth);
