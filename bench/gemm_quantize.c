@@ -152,7 +152,13 @@ static void measure(bench_run *run, const bench_device *device, chain *c)
     job.places[QUEUE] = (bench_place){"queue", c->zeros, c->queue_size};
     if (queue) {
         open_peer(&job.peers[0], device, &job);
-        bench_job_measure(run, device, &job);
+        bench_row *row = bench_job_measure(run, device, &job);
+        if (row) {
+            row->m = p->m;
+            row->n = p->n;
+            row->k = p->k;
+            row->peak_fraction = row->floor_ratio;
+        }
     } else {
         bench_job_no_memory(run, device, &job);
     }

@@ -89,7 +89,7 @@ json)
 operators)
     need_device
     for command in "gemm --m 9" softmax attention "attention --q-len 3 --kv-len 40 --page-size 16" rmsnorm activation \
-        transpose quantize; do
+        transpose quantize "gemm --op quantize --m 5 --n 70 --k 40"; do
         # shellcheck disable=SC2086
         expect 0 $command --quick --json "$folder/op.json"
         "$check" "$folder/op.json" "${command%% *}" || die "the JSON of '$command' is not right"
