@@ -5,6 +5,7 @@
 
 #include "unit.h"
 
+#include <float.h>
 #include <hal/numeric.h>
 
 typedef struct bound {
@@ -45,6 +46,11 @@ static double gelu_tanh(double x)
     return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+static double row_scale(double amax)
+{
+    return amax / 448;
+}
+
 static float fast_sigmoid(float x)
 {
     return hm_fast_activate(5, x);
@@ -55,8 +61,10 @@ static float fast_silu(float x)
     return hm_fast_activate(4, x);
 }
 
-/* What kernel_math.h and docs promise: at most 2 ULP for exp, reciprocal and 1/sqrt. Results below 2^-126 are zero. */
+/* What kernel_math.h and docs promise: at most 2 ULP for exp, reciprocal and 1/sqrt, a row's scale rounded once.
+ * Results below 2^-126 are zero. */
 static const bound bounds[] = {{"exp", hm_exp, exp, -87.3f, 88.7f, 1.1},
+                               {"row_scale", hm_row_scale, row_scale, 0x1p-117f, FLT_MAX, 0.5},
                                {"reciprocal", hm_reciprocal, reciprocal, 0x1p-125f, 0x1p125f, 1.3},
                                {"rsqrt", hm_rsqrt, rsqrt_of, 0x1p-126f, 3.4e38f, 1.4},
                                {"log", hm_log, log, 1.5f, 3.4e38f, 1.5},
