@@ -42,7 +42,7 @@ double hal_plan_floor_us(const hal_plan *plan, uint32_t index, uint64_t rows)
     hal_space space;
     hal_space_of(program, step, rows, &space);
     return hal_model_floor_us(&plan->machine, program->tensors[step->tensors[HAL_ROLE_X]].dtype,
-                              hal_space_flops(&space), (double)hal_space_bytes(program, step, rows));
+                              hal_space_flops(&space), (double)hal_space_step_bytes(&space, program, step, rows));
 }
 
 /* When a step could begin on a stream that is free at `free_us`. */

@@ -38,7 +38,7 @@ static void report_step(const hal_plan *plan, const hal_plan_shape *shape, uint3
     hal_space_of(program, step, shape->rows, &space);
     hal_step_name(step, out->kernel);
     out->result = program->tensors[y].name;
-    out->bytes = hal_space_bytes(program, step, shape->rows);
+    out->bytes = hal_space_step_bytes(&space, program, step, shape->rows);
     out->flops = hal_space_flops(&space);
     out->predicted_us = hal_step_predict_us(program, step, shape->rows, &plan->machine);
     out->floor_us = hal_plan_floor_us(plan, i, shape->rows);
