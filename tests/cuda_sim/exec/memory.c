@@ -427,8 +427,7 @@ bool sim_global_lanes(const sim_warp *warp, uint32_t mask, const uint64_t *addre
         high = address[lane] > high ? address[lane] : high;
         odd |= address[lane];
     }
-    return (odd & (size - 1)) == 0 &&
-           in_range(warp->block->cluster->worker->last_range, low, high - low + size, SIM_READ);
+    return (odd & (size - 1)) == 0 && global_reachable(warp->block->cluster->worker, low, high - low + size, SIM_READ);
 }
 
 static sim_next find_lanes(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,

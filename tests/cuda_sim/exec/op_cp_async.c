@@ -61,7 +61,11 @@ static sim_next perform_copy(sim_async *op)
         if (!from) {
             return SIM_FAULT;
         }
-        memcpy(to, from, c->bytes[lane]);
+        if (c->bytes[lane] == 16) {
+            memcpy(to, from, 16); /* as one move */
+        } else {
+            memcpy(to, from, c->bytes[lane]);
+        }
     }
     return SIM_NEXT;
 }

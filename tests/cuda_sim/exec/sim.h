@@ -214,7 +214,7 @@ uint8_t *sim_reach(sim_warp *warp, const ptx_insn *insn, uint32_t lane, ptx_spac
 /* Two looks at lanes that mostly suffice, without accounting. All are aligned and in the own block's shared memory, at
  * offset[lane]; else sim_reach() says of each what is the matter. */
 bool sim_own_lanes(sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size, uint32_t *offset);
-/* All may be read and lie in the allocation that was used last. */
+/* All may be read and lie in one allocation. */
 bool sim_global_lanes(const sim_warp *warp, uint32_t mask, const uint64_t *address, uint32_t size);
 /* A whole warp's access, shared memory's defined bits, race shadow, sectors and bank conflicts accounted:
  * address[lane], `size` bytes a lane. Fills host[lane]. SIM_NEXT or SIM_FAULT. */
