@@ -156,8 +156,10 @@ done
 # Asynchronous matrix units against the others, where the card has both.
 if has_backend cuda && HAL_BACKEND=cuda "$build/bin/hal-bench" devices --verbose | grep '^ *has  ' | grep -q async_matrix; then
     product=("$build/bin/hal-bench" gemm --backend cuda --m 4096 --n 12288 --k 4096 --dtype bf16 --quick)
-    step gemm_async 40 "$results/gemm_async.log" "${product[@]}"
-    step gemm_mma 40 "$results/gemm_mma.log" env HAL_LIMITS=async_matrix=0 "${product[@]}"
+    took() { awk '$1 == "gemm" { print $4, $5; exit }' "$results/$1.log"; }
+    step gemm_async 40 "$results/gemm_async.log" "${product[@]}" &&
+        step gemm_mma 40 "$results/gemm_mma.log" env HAL_LIMITS=async_matrix=0 "${product[@]}" &&
+        note "async matrix" compared 0 "gemm_async $(took gemm_async), gemm_mma $(took gemm_mma)"
 fi
 step bench 180 "$results/bench.log" "$build/bin/hal-bench" --json "$results/bench.json"
 summary
