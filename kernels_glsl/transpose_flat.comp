@@ -1,7 +1,8 @@
 /* transpose_flat.comp - transpose.comp for CPU devices, see flat.glsl. A lane takes 16 bytes along a (in
  * transpose_copy_flat: b) at a time; a subgroup makes parts of 32 bytes along b.
  * Constants: SIZE of an element in bytes: 1, 2 or 4; WIDE_X: x is read in texels of 16 bytes, else element by element;
- * WIDE_Y: y is stored 32 bytes at a time; OUTER axes; of a group's subgroups SUBGROUPS_B lie along b; a subgroup takes
+ * Y_UNIT: bytes of y that are stored at a time, 32, or 4 where rows are whole words that follow each other, else an
+ * element; OUTER axes; of a group's subgroups SUBGROUPS_B lie along b; a subgroup takes
  * TEXELS along a (transpose_copy_flat: rows) and PARTS along b. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -11,7 +12,7 @@
 layout(local_size_x_id = 100, local_size_y_id = 101, local_size_z_id = 102) in;
 layout(constant_id = 0) const uint SIZE = 4;
 layout(constant_id = 1) const uint WIDE_X = 1;
-layout(constant_id = 2) const uint WIDE_Y = 1;
+layout(constant_id = 2) const uint Y_UNIT = 32;
 layout(constant_id = 3) const uint OUTER = 0;
 layout(constant_id = 4) const uint SUBGROUPS_B = 1;
 layout(constant_id = 5) const uint TEXELS = 4;
@@ -121,8 +122,13 @@ uint turned(uvec4 texels[PER_WORD], uint i)
 void store_row(uint at, uint count, uint word)
 {
     const uint first = gl_SubgroupInvocationID * PER_WORD;
-    if (WIDE_Y == 0u) {
+    if (Y_UNIT == SIZE && SIZE < 4) {
         store_elements(at + first * args.yb, left(count, first), word);
+        return;
+    }
+    if (Y_UNIT == 4) {
+        [[unroll]] for (uint k = 0; k < FLAT_LANES; k++)
+            y32[mix(NOWHERE * 8, at / PER_WORD + k * args.yb, k * PER_WORD < count)] = subgroupShuffle(word, k);
         return;
     }
     u64vec4 part;
@@ -154,7 +160,7 @@ void store_four(uint at, uint count, uvec4 words)
 {
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uint first = gl_SubgroupInvocationID * PER_TEXEL + i * PER_WORD;
-        if (WIDE_Y == 0u) {
+        if (Y_UNIT != 32) {
             store_elements(at + first * args.yb, left(count, first), words[i]);
         } else {
             const uvec4 even = subgroupShuffle(words, 2 * i), odd = subgroupShuffle(words, 2 * i + 1);

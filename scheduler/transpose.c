@@ -150,7 +150,8 @@ enum { X, Y, FLAT_OUTER = 4, FLAT_PART_BYTES = 32, FLAT_TEXEL_BYTES = 16 };
 
 /* Where flat kernels read and write; in the widest units where operands and strides allow. */
 typedef struct flat_form {
-    bool copy, wide_x, wide_y;
+    bool copy, wide_x;
+    uint32_t y_unit; /* bytes that are stored at a time */
     axis a, b;
 } flat_form;
 
@@ -172,7 +173,12 @@ static bool flat_fits(const hal_device_info *info, const problem *p, flat_form *
     const hal_operand *x = &p->operands[X];
     const uint64_t bytes = info->view_alignment + x->bytes;
     form->wide_x = (form->copy ? form->b.x : form->a.x) == 1 && steps_by(p, form, X, FLAT_TEXEL_BYTES);
-    form->wide_y = form->b.y == 1 && steps_by(p, form, Y, FLAT_PART_BYTES);
+    form->y_unit = p->width;
+    if (form->b.y == 1) {
+        form->y_unit = steps_by(p, form, Y, FLAT_PART_BYTES)                   ? FLAT_PART_BYTES
+                       : !form->copy && steps_by(p, form, Y, sizeof(uint32_t)) ? sizeof(uint32_t)
+                                                                               : p->width;
+    }
     return p->count <= FLAT_OUTER && hal_operand_placed(x, info->view_alignment) &&
            (x->start + x->span.offset) % info->view_alignment <= x->span.offset && bytes < INT32_MAX &&
            bytes / sizeof(uint32_t) <= info->max_view_elements && hal_flat_has_element_output(info, &p->operands[Y]);
@@ -184,34 +190,33 @@ typedef struct flat_tile {
     uint32_t texels, parts, subgroups_b;
 } flat_tile;
 
-static flat_tile flat_tile_of(const problem *p, const flat_form *form, bool wide_y)
+static flat_tile flat_tile_of(const problem *p, const flat_form *form, uint32_t y_unit)
 {
-    const bool rows = form->a.count >= 8, wide = form->wide_x && wide_y;
-    flat_tile tile = {1, form->copy ? 4 : 1, rows ? 1 : FLAT_SUBGROUPS};
+    const bool rows = form->a.count >= 8, wide = form->wide_x && y_unit == FLAT_PART_BYTES;
+    flat_tile tile = {1, form->copy ? 4 : wide ? 2 : 1, rows ? 1 : FLAT_SUBGROUPS};
     if (wide && form->copy) {
         tile.texels = rows ? 8 : 1;
         tile.parts = rows ? 4 : 16;
-    } else if (wide) {
-        tile.texels = p->width;
-        tile.parts = 2;
+    } else if (!form->copy && y_unit >= sizeof(uint32_t)) {
+        tile.texels = form->wide_x || p->width == sizeof(uint32_t) ? p->width : 1;
     }
     return tile;
 }
 
 /* Those of b from `from` to `to`. */
 static hal_status record_flat_part(hal_cmdlist *list, const problem *p, const flat_form *form, uint64_t from,
-                                   uint64_t to, bool wide_y)
+                                   uint64_t to, uint32_t y_unit)
 {
-    static const char *const names[] = {"SIZE", "WIDE_X", "WIDE_Y", "OUTER", "SUBGROUPS_B", "TEXELS", "PARTS"};
+    static const char *const names[] = {"SIZE", "WIDE_X", "Y_UNIT", "OUTER", "SUBGROUPS_B", "TEXELS", "PARTS"};
     static const hal_access access[] = {HAL_READ, HAL_WRITE};
     const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     problem moved = *p;
     hal_operand *o = moved.operands;
-    const flat_tile tile = flat_tile_of(p, form, wide_y);
+    const flat_tile tile = flat_tile_of(p, form, y_unit);
     const uint64_t tall = form->copy ? 1 : FLAT_TEXEL_BYTES / p->width;
     const uint64_t group_a = FLAT_SUBGROUPS / tile.subgroups_b * tile.texels * tall;
     const uint64_t group_b = (uint64_t)tile.subgroups_b * tile.parts * (FLAT_PART_BYTES / p->width);
-    const uint32_t constants[] = {p->width, form->wide_x, wide_y, p->count, tile.subgroups_b, tile.texels, tile.parts};
+    const uint32_t constants[] = {p->width, form->wide_x, y_unit, p->count, tile.subgroups_b, tile.texels, tile.parts};
     hal_operator_launch launch;
     hal_flat_launch_start(&launch, form->copy ? "transpose_copy_flat" : "transpose_flat", constants, names, 7,
                           sizeof(hal_transpose_flat_args), FLAT_SUBGROUPS);
@@ -240,12 +245,12 @@ static hal_status record_flat_part(hal_cmdlist *list, const problem *p, const fl
     return hal_operator_dispatch(list, p->op, &launch, o, access, 2, 0, &args);
 }
 
-/* Whole parts, and what is left of rows. */
+/* Whole units, and what is left of rows. */
 static hal_status record_flat(hal_cmdlist *list, const problem *p, const flat_form *form)
 {
-    const uint64_t part = FLAT_PART_BYTES / p->width, end = form->b.count, wide = form->wide_y ? end / part * part : 0;
-    hal_status status = wide ? record_flat_part(list, p, form, 0, wide, true) : HAL_OK;
-    return status == HAL_OK && wide < end ? record_flat_part(list, p, form, wide, end, false) : status;
+    const uint64_t end = form->b.count, whole = end - end % (form->y_unit / p->width);
+    hal_status status = whole ? record_flat_part(list, p, form, 0, whole, form->y_unit) : HAL_OK;
+    return status == HAL_OK && whole < end ? record_flat_part(list, p, form, whole, end, p->width) : status;
 }
 
 /* `p` has at least one axis. */
