@@ -15,28 +15,25 @@ typedef struct row_in {
     uint between;
 } row_in;
 
-/* `count` columns from c on, 8 but at the row's end. */
-__attribute__((always_inline)) void eight(const row_in *in, uint c, uint count)
+/* `count` columns from c on, LANES but at the row's end. */
+__attribute__((always_inline)) void some(const row_in *in, uint c, uint count)
 {
-    const float8 v = flush_if8(STRICT, load_part8(in->a, DTYPE_A, in->a_at + c, count, 0.0f));
-    float8 w = 0.0f;
+    const floats v = WIDE(flush_if)(STRICT, WIDE(load_part)(in->a, DTYPE_A, in->a_at + c, count, 0.0f));
+    floats w = 0.0f;
     if (BINARY) {
-        w = in->b_is_one ? (float8)(load_element(in->b, DTYPE_B, in->b_at))
-                         : load_part8(in->b, DTYPE_B, in->b_at + c, count, 0.0f);
-        w = flush_if8(STRICT, w);
+        w = in->b_is_one ? (floats)(load_element(in->b, DTYPE_B, in->b_at))
+                         : WIDE(load_part)(in->b, DTYPE_B, in->b_at + c, count, 0.0f);
+        w = WIDE(flush_if)(STRICT, w);
     }
-    const float8 y = result(v, w, in->alpha, in->between);
-    if (count == 8)
-        stream_elements8(in->y, DTYPE_Y, in->y_at + c, y);
-    else
-        store_part8(in->y, DTYPE_Y, in->y_at + c, count, y);
+    const floats y = result(v, w, in->alpha, in->between);
+    WIDE(stream_part)(in->y, DTYPE_Y, in->y_at + c, count, y);
 }
 
 #ifdef HAL_KERNEL_activation
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void activation(SPANS, hal_activation_args args)
 {
     const uint row = get_group_id(1) + args.group_base[1], column0 = (get_group_id(0) + args.group_base[0]) * TILE;
-    const uint end = min(column0 + TILE, args.columns), whole = end & ~7u;
+    const uint end = min(column0 + TILE, args.columns), whole = end & ~(LANES - 1u);
     const row_in in = {a_span + a_offset,
                        b_span + b_offset,
                        y_span + y_offset,
@@ -46,10 +43,10 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) kernel void activation(SPAN
                        args.b_columns == 1,
                        args.alpha,
                        ROW_DTYPE(args.flags, 3)};
-    uint c = column0 + 8 * get_local_id(0);
-    for (; c < whole; c += 8 * THREADS)
-        eight(&in, c, 8);
+    uint c = column0 + LANES * get_local_id(0);
+    for (; c < whole; c += LANES * THREADS)
+        some(&in, c, LANES);
     if (c < end)
-        eight(&in, c, end - c);
+        some(&in, c, end - c);
 }
 #endif

@@ -3,8 +3,8 @@
  * They are made of correctly rounded FP32 additions and multiplications in a fixed order, of integer operations and of
  * comparisons, never contracted to fused multiply-adds: the same bits on every device, for numbers that are not
  * subnormal. Results that would be subnormal are zero. Those named hm_fast_ take fewer steps, but their bits are a
- * device's own. In OpenCL C each function exists for float8 as well, with an 8 behind its name. Error bounds are
- * measured over all floats by tests/unit/test_kernel_math.c. */
+ * device's own. In OpenCL C each function exists for vectors as well, with their width behind its name: 8, or
+ * what HM_LANES says. Error bounds are measured over all floats by tests/unit/test_kernel_math.c. */
 #ifndef HAL_KERNEL_MATH_H
 #define HAL_KERNEL_MATH_H
 
@@ -130,19 +130,25 @@ static inline float hm_float_of(uint32_t bits)
 #undef HM_SPLAT
 #undef HM_SPLAT_I
 #undef HM_SPLAT_U
-#define HM_F          float8
-#define HM_I          int8
-#define HM_U          uint8
-#define HM_NAME(name) name##8
-#define HM_BITS(x)    as_uint8(x)
-#define HM_FLOAT(u)   as_float8(u)
-#define HM_FROM_U(u)  convert_float8(u)
-#define HM_FROM_I(i)  convert_float8(i)
-#define HM_AS_I(u)    as_int8(u)
-#define HM_AS_U(i)    as_uint8(i)
-#define HM_SPLAT(x)   (float8)(x)
-#define HM_SPLAT_I(x) (int8)(x)
-#define HM_SPLAT_U(x) (uint8)(x)
+#ifndef HM_LANES
+#define HM_LANES 8
+#endif
+#define HM_JOIN(name, lanes)   name##lanes
+#define HM_JOINED(name, lanes) HM_JOIN(name, lanes)
+#define HM_WIDE(name)          HM_JOINED(name, HM_LANES)
+#define HM_F                   HM_WIDE(float)
+#define HM_I                   HM_WIDE(int)
+#define HM_U                   HM_WIDE(uint)
+#define HM_NAME(name)          HM_WIDE(name)
+#define HM_BITS(x)             HM_WIDE(as_uint)(x)
+#define HM_FLOAT(u)            HM_WIDE(as_float)(u)
+#define HM_FROM_U(u)           HM_WIDE(convert_float)(u)
+#define HM_FROM_I(i)           HM_WIDE(convert_float)(i)
+#define HM_AS_I(u)             HM_WIDE(as_int)(u)
+#define HM_AS_U(i)             HM_WIDE(as_uint)(i)
+#define HM_SPLAT(x)            (HM_WIDE(float))(x)
+#define HM_SPLAT_I(x)          (HM_WIDE(int))(x)
+#define HM_SPLAT_U(x)          (HM_WIDE(uint))(x)
 #include "kernel_math.inc"
 #include "kernel_math_fast.inc"
 #pragma OPENCL FP_CONTRACT ON

@@ -9,7 +9,8 @@
 #include "recording.h"
 
 enum { AT_X, AT_WEIGHT, AT_RESIDUAL, AT_SUM, AT_Y, AT_SCALES, AT_PARTS, OPERANDS };
-enum { LONG_ROW = 32768 }; /* columns from which on parts of a row are worth their dispatches */
+enum { LONG_ROW = 32768 };  /* columns from which on parts of a row are worth their dispatches */
+enum { PART_COLUMNS = 16 }; /* a part has a multiple of them: the widest vector of a kernel */
 
 typedef struct problem {
     uint64_t rows, columns;
@@ -167,12 +168,13 @@ static void launch_of(const problem *p, const norm_plan *plan, uint32_t phase, h
     const hal_row_shape *shape = &plan->shape;
     const uint32_t strict = p->mode == HAL_MODE_STRICT;
     const uint32_t weight = o[AT_WEIGHT].present ? (uint32_t)o[AT_WEIGHT].dtype : 0;
+    const bool keeps_sum = shape->task && phase == RMSNORM_WHOLE && o[AT_RESIDUAL].present; /* cheaper than adding */
     const uint32_t constants[] = {(uint32_t)o[AT_X].dtype,
                                   weight,
                                   (uint32_t)o[AT_Y].dtype,
                                   (uint32_t)p->between,
                                   plan->what,
-                                  shape->keep,
+                                  keeps_sum ? hal_row_task_keep(plan->info, p->columns) : shape->keep,
                                   phase,
                                   strict,
                                   shape->threads,
@@ -199,7 +201,7 @@ static hal_rmsnorm_args args_of(const problem *p, const norm_plan *plan, uint32_
                            (uint32_t)(p->mode == HAL_MODE_STRICT), RMSNORM_OP(plan->what, plan->shape.keep, phase)),
         .group_rows = plan->shape.group_rows,
         .parts = plan->parts,
-        .part_columns = 8 * (uint32_t)hal_groups(p->columns, 8 * (uint64_t)plan->parts),
+        .part_columns = PART_COLUMNS * (uint32_t)hal_groups(p->columns, PART_COLUMNS * (uint64_t)plan->parts),
         .bases = {ROW_BASES(b[AT_X], b[AT_WEIGHT], b[AT_RESIDUAL]), ROW_BASES(b[AT_Y], b[AT_SUM], b[AT_SCALES])},
         .eps = p->eps,
         .inverse = 1.0f / (float)p->columns};

@@ -6,9 +6,10 @@
 #include "kernel_rows.h"
 #include "recording.h"
 
-enum { MOST_THREADS = ROW_SUMS / 4, FEWEST_THREADS = 8, MOST_KEPT = 8, TASK_ELEMENTS = 8192 };
+enum { MOST_THREADS = ROW_SUMS / 4, FEWEST_THREADS = 8, MOST_KEPT = 8, MOST_TASK_KEPT = 65536, TASK_ELEMENTS = 65536 };
 
-/* Few enough that every core gets several tasks, many enough that a task is worth it. */
+/* Few enough that every core gets several tasks, many enough that a task is worth it: its rows are fetched ahead of
+ * their turn but for the first. */
 static uint32_t rows_of_task(const hal_device_info *info, uint64_t rows, uint64_t columns)
 {
     const uint64_t fair = hal_groups(rows, 8 * (uint64_t)(info->compute_units ? info->compute_units : 1));
@@ -72,6 +73,15 @@ uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *o, hal_view
     o->span.offset -= back;
     o->span.size = back + o->bytes;
     return (uint32_t)(back / (4 * size));
+}
+
+uint32_t hal_row_task_keep(const hal_device_info *info, uint64_t columns)
+{
+    uint32_t keep = ROW_SUMS;
+    while (keep < columns && keep < MOST_TASK_KEPT) {
+        keep *= 2;
+    }
+    return keep >= columns && (keep + ROW_SUMS) * 4 + 64 <= info->max_shared_memory ? keep : 0;
 }
 
 uint32_t hal_row_kept_bytes(const hal_device_info *info, const hal_row_shape *shape)

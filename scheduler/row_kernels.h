@@ -28,6 +28,9 @@ bool hal_row_has_view(const hal_device_info *info, const hal_operand *operand);
 /* Makes its span a view's, which may start earlier: by so many texels. */
 uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *operand, hal_view *view);
 
+/* Elements of a row that a task keeps in local memory, beside its partial sums: the row's, or, if it is too long, 0. */
+uint32_t hal_row_task_keep(const hal_device_info *info, uint64_t columns);
+
 /* Dynamic shared memory in which CUDA's kernels keep rows; others keep them in registers. */
 uint32_t hal_row_kept_bytes(const hal_device_info *info, const hal_row_shape *shape);
 

@@ -65,16 +65,6 @@ static hal_status resolve(const hal_softmax_desc *given, bool spans, problem *p)
     return status == HAL_OK && spans ? hal_operand_check_output(op, p->operands, OPERANDS, AT_Y, 1u << AT_X) : status;
 }
 
-/* Exponentials that a task keeps: the row's, if they fit in local memory beside the partial sums. */
-static uint32_t task_keep(const hal_device_info *info, uint64_t columns)
-{
-    uint32_t keep = 1024;
-    while (keep < columns && keep < 65536) {
-        keep *= 2;
-    }
-    return keep >= columns && (keep + ROW_SUMS) * 4 + 64 <= info->max_shared_memory ? keep : 0;
-}
-
 static hal_softmax_args args_of(const problem *p, uint32_t online, uint32_t keep, uint32_t group_rows)
 {
     const hal_operand *o = p->operands;
@@ -138,7 +128,7 @@ static hal_status plan(const hal_device_info *info, problem *p, unsigned forms, 
     }
     const bool view = shape.views && !p->mask && hal_row_has_view(info, &o[AT_X]);
     const uint32_t strict = p->mode == HAL_MODE_STRICT;
-    const uint32_t keep = shape.task ? task_keep(info, p->columns) : shape.keep, online = !keep && !strict;
+    const uint32_t keep = shape.task ? hal_row_task_keep(info, p->columns) : shape.keep, online = !keep && !strict;
     const uint32_t constants[] = {
         (uint32_t)o[AT_X].dtype, p->mask,   (uint32_t)o[AT_Y].dtype, p->log, online, keep, strict,
         shape.threads,           shape.rows};
