@@ -147,6 +147,17 @@ double gemm_expect(const gemm_reference *g, uint64_t problem, uint64_t row, uint
     return v;
 }
 
+double nearest_e4m3(double value)
+{
+    if (!(fabs(value) < 448)) {
+        return isnan(value) ? value : copysign(448, value);
+    }
+    int exponent;
+    frexp(value, &exponent);
+    const double step = ldexp(1, exponent - 4 < -9 ? -9 : exponent - 4);
+    return nearbyint(value / step) * step;
+}
+
 double half_ulp(hal_dtype dtype, double value)
 {
     int bits = dtype == HAL_F32 ? 24 : dtype == HAL_F16 ? 11 : 8, lowest = dtype == HAL_F16 ? -24 : -149;
