@@ -10,11 +10,11 @@
  * compiler says that it has 32 of them, by four; a block is then half as deep, so that a panel takes as much cache. */
 #define ROWS 6
 #if defined(__AVX512F__) && D_COLUMNS % 32 == 0
-#define PANEL     32
-#define WIDE(...) __VA_ARGS__
+#define PANEL        32
+#define OF_FOUR(...) __VA_ARGS__
 #else
 #define PANEL 16
-#define WIDE(...)
+#define OF_FOUR(...)
 #endif
 #define BLOCK       (TILE_K * 16 / PANEL)
 #define PACK_A      (TRANS_A || STRICT || DTYPE != HAL_KERNEL_F32)
@@ -98,31 +98,31 @@ void pack_a(global const element *a, ulong lda, uint row, uint end, uint k0, uin
 #define A_ROW(r) global const float *a##r = a + min(row + r, row_end - 1) * lda + k0;
 #endif
 
-#define DECLARE(r) float8 sum##r##0, sum##r##1 WIDE(, sum##r##2, sum##r##3);
-#define CLEAR(r)   sum##r##0 = sum##r##1 = WIDE(sum##r##2 = sum##r##3 =)(float8)(0.0f);
+#define DECLARE(r) float8 sum##r##0, sum##r##1 OF_FOUR(, sum##r##2, sum##r##3);
+#define CLEAR(r)   sum##r##0 = sum##r##1 = OF_FOUR(sum##r##2 = sum##r##3 =)(float8)(0.0f);
 #define RESUME(r)                                                                                                      \
     sum##r##0 = vload8(0, to + r * TILE_N);                                                                            \
     sum##r##1 = vload8(1, to + r * TILE_N);                                                                            \
-    WIDE(sum##r##2 = vload8(2, to + r * TILE_N); sum##r##3 = vload8(3, to + r * TILE_N);)
+    OF_FOUR(sum##r##2 = vload8(2, to + r * TILE_N); sum##r##3 = vload8(3, to + r * TILE_N);)
 #define STEP_BY(MULTIPLY_ADD, r)                                                                                       \
     {                                                                                                                  \
         float x = a##r[k];                                                                                             \
         sum##r##0 = MULTIPLY_ADD(sum##r##0, x, b0);                                                                    \
         sum##r##1 = MULTIPLY_ADD(sum##r##1, x, b1);                                                                    \
-        WIDE(sum##r##2 = MULTIPLY_ADD(sum##r##2, x, b2); sum##r##3 = MULTIPLY_ADD(sum##r##3, x, b3);)                  \
+        OF_FOUR(sum##r##2 = MULTIPLY_ADD(sum##r##2, x, b2); sum##r##3 = MULTIPLY_ADD(sum##r##3, x, b3);)               \
     }
 #define STEP(r)        STEP_BY(ADD_LARGE, r)
 #define STRICT_STEP(r) STEP_BY(ADD_PRODUCT, r)
 #define MULTIPLY(STEP)                                                                                                 \
     for (uint k = 0; k < depth; k++, panel += PANEL) {                                                                 \
         float8 b0 = vload8(0, panel), b1 = vload8(1, panel);                                                           \
-        WIDE(float8 b2 = vload8(2, panel), b3 = vload8(3, panel);)                                                     \
+        OF_FOUR(float8 b2 = vload8(2, panel), b3 = vload8(3, panel);)                                                  \
         EACH_ROW(STEP)                                                                                                 \
     }
 #define KEEP(r)                                                                                                        \
     vstore8(sum##r##0, 0, to + r * TILE_N);                                                                            \
     vstore8(sum##r##1, 1, to + r * TILE_N);                                                                            \
-    WIDE(vstore8(sum##r##2, 2, to + r * TILE_N); vstore8(sum##r##3, 3, to + r * TILE_N);)
+    OF_FOUR(vstore8(sum##r##2, 2, to + r * TILE_N); vstore8(sum##r##3, 3, to + r * TILE_N);)
 
 __attribute__((reqd_work_group_size(1, 1, 1))) kernel void gemm_task(TASK_SPANS, hal_gemm_args args)
 {
