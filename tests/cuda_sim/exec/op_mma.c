@@ -93,6 +93,19 @@ SIM_HANDLER(run_floats)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 typedef float eight __attribute__((vector_size(32)));
 typedef float four __attribute__((vector_size(16), aligned(4)));
+typedef union fours {
+    four part[2];
+    eight all;
+} fours;
+
+/* Two vectors as one, and its parts; through memory where the compiler has no move between sizes (GCC before 12). */
+#if __has_builtin(__builtin_shufflevector)
+#define JOINED(low, high) __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7)
+#define PART(v, n)        __builtin_shufflevector(v, v, 4 * (n), 4 * (n) + 1, 4 * (n) + 2, 4 * (n) + 3)
+#else
+#define JOINED(low, high) ((fours){{low, high}}).all
+#define PART(v, n)        ((fours){.all = v}).part[n]
+#endif
 enum { HALF_DEPTH = 16 };
 
 typedef struct halves {
@@ -133,11 +146,11 @@ static ALWAYS_INLINE void sum_halves(float *d, const sim_warp *w, const mma *m, 
     const four *low = (const four *)(const void *)sim_f32(w, m->c[2 * half]);
     const four *high = (const four *)(const void *)sim_f32(w, m->c[2 * half + 1]);
     four *to = (four *)(void *)d;
-#define LOAD(row) eight sum##row = __builtin_shufflevector(low[row], high[row], 0, 1, 2, 3, 4, 5, 6, 7);
+#define LOAD(row) eight sum##row = JOINED(low[row], high[row]);
 #define ADD(row)  sum##row += a[(row)*SIM_TILE + k] * right;
 #define STORE(row)                                                                                                     \
-    to[row] = __builtin_shufflevector(sum##row, sum##row, 0, 1, 2, 3);                                                 \
-    to[SIM_TILE + (row)] = __builtin_shufflevector(sum##row, sum##row, 4, 5, 6, 7);
+    to[row] = PART(sum##row, 0);                                                                                       \
+    to[SIM_TILE + (row)] = PART(sum##row, 1);
     EACH_ROW(LOAD)
     for (uint32_t r = 0; r < m->b_count; r++) {
         const float *a = h->a[2 * r + half];

@@ -24,14 +24,19 @@ void sim_tile_store(sim_warp *warp, const uint32_t *slots, ptx_type type, const 
 /* Eight rows of eight 16-bit elements become its columns: each round takes row i and row i + 4 in turn, which moves the
  * bits of an element's place by one. */
 typedef uint16_t sim_halves __attribute__((vector_size(16)));
+#ifdef __clang__
+#define SIM_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SIM_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (sim_halves){__VA_ARGS__})
+#endif
 static inline __attribute__((always_inline)) void sim_transpose_halves(sim_halves row[SIM_TILE])
 {
     for (uint32_t round = 0; round < 3; round++) {
         sim_halves next[SIM_TILE];
         for (uint32_t r = 0; r < SIM_TILE / 2; r++) {
             const sim_halves a = row[r], b = row[r + 4];
-            next[2 * r] = __builtin_shuffle(a, b, (sim_halves){0, 8, 1, 9, 2, 10, 3, 11});
-            next[2 * r + 1] = __builtin_shuffle(a, b, (sim_halves){4, 12, 5, 13, 6, 14, 7, 15});
+            next[2 * r] = SIM_SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * r + 1] = SIM_SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
         }
         memcpy(row, next, sizeof next);
     }
