@@ -164,7 +164,9 @@ static void fit(const maker *m, hal_space_access *access)
     if (hal_tensor_rows(tensor, m->rows) == 1) {
         access->index[0] = (hal_affine){0};
     }
-    if (hal_tensor_columns(tensor) == 1) {
+    /* RoPE's tables are for the pairs that they have. */
+    const bool table = access->role == HAL_ROLE_COS || access->role == HAL_ROLE_SIN;
+    if (hal_tensor_columns(tensor) == 1 && !table) {
         access->index[1] = (hal_affine){0};
     }
 }

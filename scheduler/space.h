@@ -79,6 +79,9 @@ typedef struct hal_walk {
     uint64_t lane[HAL_SPACE_DIMS]; /* of one that does not: the same, often of a single work-item */
     uint64_t tile_rows, lane_rows; /* i is taken in as many, those beyond the last one load that again; 0: as it is */
     uint64_t block;                /* attention: keys come in blocks of as many; 0: one by one */
+    uint64_t passes;               /* of a statement that reduces over what its tile does not have whole; 0: one */
+    bool joined; /* attention: i counts rows, which are queries times the heads that share one of keys */
+    bool ahead;  /* attention: Q comes before it is known how many keys a causal mask leaves */
     bool apart; /* a statement keeps nothing for the next: what two of them load comes twice, and what is not indexed by
                    a later reduction (attention's Q, by keys) comes again for each tile of it */
 } hal_walk;

@@ -4,10 +4,14 @@
 #include "operand.h"
 #include <string.h>
 
+static uint64_t part_of(uint64_t extent, uint64_t points)
+{
+    return points == 0 || points > extent ? extent : points;
+}
+
 uint64_t hal_space_tile(const hal_space *space, const uint64_t *tile, uint32_t dim)
 {
-    const uint64_t extent = space->dim[dim].extent, points = tile ? tile[dim] : 0;
-    return points == 0 || points > extent ? extent : points;
+    return part_of(space->dim[dim].extent, tile ? tile[dim] : 0);
 }
 
 /* space->dims: there is none. */
@@ -101,6 +105,20 @@ static uint32_t tensor_of(const hal_step *step, const hal_space_access *access)
     return access->role < 0 ? 0 : step->tensors[access->role];
 }
 
+/* How far an access goes in each dimension. RoPE's tables have a column for each pair that it turns, which may be fewer
+ * than a head has. */
+static void extents_of(const hal_program *program, const hal_step *step, const hal_space *space,
+                       const hal_space_access *access, uint64_t extent[HAL_SPACE_DIMS])
+{
+    const uint64_t columns = hal_tensor_columns(&program->tensors[tensor_of(step, access)]);
+    points_of(space, NULL, extent);
+    for (uint32_t d = 0; access->rank == 2 && d < space->dims; d++) {
+        if (access->index[1].times[d] == 1 && extent[d] > columns) {
+            extent[d] = columns;
+        }
+    }
+}
+
 static bool same_index(const hal_space_access *x, const hal_space_access *y)
 {
     bool same = x->rank == y->rank;
@@ -115,7 +133,7 @@ static bool same_index(const hal_space_access *x, const hal_space_access *y)
 
 /* Elements of a tensor that the step touches. What two accesses have in common is counted once where they are the same,
  * or all of it is touched. */
-static uint64_t touched(const hal_space *space, const hal_step *step, uint32_t tensor)
+static uint64_t touched(const hal_space *space, const hal_program *program, const hal_step *step, uint32_t tensor)
 {
     const hal_space_access *seen[HAL_SPACE_STATEMENTS * HAL_SPACE_ACCESSES];
     uint32_t count = 0;
@@ -128,8 +146,10 @@ static uint64_t touched(const hal_space *space, const hal_step *step, uint32_t t
                 again = same_index(seen[i], access);
             }
             if (!again) {
+                uint64_t extent[HAL_SPACE_DIMS];
+                extents_of(program, step, space, access, extent);
                 seen[count++] = access;
-                elements += hal_space_footprint(space, access, NULL);
+                elements += elements_of(access, extent);
             }
         }
     }
@@ -147,7 +167,7 @@ uint64_t hal_space_step_bytes(const hal_space *space, const hal_program *program
         }
         if (!counted) {
             const uint64_t all = hal_tensor_bytes(&program->tensors[id], rows);
-            const uint64_t some = touched(space, step, id) * program->tensors[id].element_size;
+            const uint64_t some = touched(space, program, step, id) * program->tensors[id].element_size;
             bytes += some < all ? some : all;
         }
     }
@@ -165,13 +185,13 @@ uint64_t hal_space_bytes(const hal_program *program, const hal_step *step, uint6
  * the access is cut into whole tiles and a rest, and every mixture of the two is counted. A tile loops over what the
  * statement reduces, and an operand that this does not index is loaded once; other dimensions load it again. */
 static uint64_t tiled_elements(const hal_space *space, const hal_statement *statement, const hal_space_access *access,
-                               const uint64_t *tile, bool apart)
+                               const uint64_t extents[HAL_SPACE_DIMS], const uint64_t *tile, bool apart)
 {
     uint64_t again = 1;
     uint32_t cut[HAL_SPACE_DIMS], cuts = 0;
     for (uint32_t i = 0; i < statement->dims; i++) {
         const uint32_t d = statement->dim[i];
-        const uint64_t extent = space->dim[d].extent, points = hal_space_tile(space, tile, d);
+        const uint64_t extent = extents[d], points = part_of(extent, tile[d]);
         if (access->write && hal_space_reduces(statement, d)) {
             continue; /* an empty sum is stored, too */
         }
@@ -188,7 +208,7 @@ static uint64_t tiled_elements(const hal_space *space, const hal_statement *stat
     for (uint32_t mixture = 0; mixture < 1u << cuts; mixture++) {
         uint64_t points[HAL_SPACE_DIMS] = {1, 1, 1, 1, 1, 1}, tiles = 1;
         for (uint32_t i = 0; i < cuts; i++) {
-            const uint64_t extent = space->dim[cut[i]].extent, whole = hal_space_tile(space, tile, cut[i]);
+            const uint64_t extent = extents[cut[i]], whole = part_of(extent, tile[cut[i]]);
             const bool rest = mixture >> i & 1;
             points[cut[i]] = rest ? extent % whole : whole;
             tiles *= rest ? extent % whole != 0 : extent / whole;
@@ -241,47 +261,72 @@ static bool at_hand(const hal_space *space, const hal_step *step, uint32_t s, ui
     return false;
 }
 
+/* Keys that are not `seen` are not loaded. */
 static void add_statements(const hal_program *program, const hal_step *step, const hal_space *space,
-                           const hal_walk *walk, hal_traffic *traffic)
+                           const hal_walk *walk, uint64_t seen, hal_traffic *traffic)
 {
-    const uint32_t i = dim_named(space, 'i');
+    const uint32_t i = dim_named(space, 'i'), keys = dim_named(space, 's');
     for (uint32_t s = 0; s < space->statements; s++) {
         const hal_statement *statement = &space->statement[s];
+        const uint64_t *tile = tile_of(statement, walk);
         const uint64_t together = statement->what ? walk->tile_rows : walk->lane_rows;
-        hal_space loaded = *space;
-        if (together && i < space->dims) {
-            loaded.dim[i].extent = hal_groups(space->dim[i].extent, together) * together;
-        }
+        const bool again = statement->what && walk->passes && !reductions_whole(space, statement, tile);
         for (uint32_t a = 0; a < statement->accesses; a++) {
             const hal_space_access *access = &statement->access[a];
             const uint32_t tensor = tensor_of(step, access);
-            if (tensor && !at_hand(space, step, s, a, walk)) {
-                *(access->write ? &traffic->written : &traffic->read) +=
-                    program->tensors[tensor].element_size * tiled_elements(access->write ? space : &loaded, statement,
-                                                                           access, tile_of(statement, walk),
-                                                                           walk->apart);
+            if (!tensor || at_hand(space, step, s, a, walk)) {
+                continue;
             }
+            uint64_t extent[HAL_SPACE_DIMS];
+            extents_of(program, step, space, access, extent);
+            if (!access->write && together && i < space->dims) {
+                extent[i] = hal_groups(extent[i], together) * together;
+            }
+            if (keys < space->dims && (hal_space_indexed(access, keys) || !walk->ahead)) {
+                extent[keys] = hal_fewer(extent[keys], seen);
+            }
+            *(access->write ? &traffic->written : &traffic->read) +=
+                program->tensors[tensor].element_size * (again && !access->write ? walk->passes : 1) *
+                tiled_elements(space, statement, access, extent, tile, walk->apart);
         }
     }
 }
 
-/* Each tile of rows as a step of its own, with the keys that its last row sees. */
+/* Each tile of rows as a step of its own, with the keys that its last row sees. `heads` rows are of one query. */
 static void add_causal(const hal_program *program, const hal_step *step, const hal_space *space, const hal_walk *walk,
-                       hal_traffic *traffic)
+                       uint64_t heads, hal_traffic *traffic)
 {
-    const uint32_t i = dim_named(space, 'i'), s = dim_named(space, 's');
-    const uint64_t queries = space->dim[i].extent, keys = space->dim[s].extent,
+    const uint32_t i = dim_named(space, 'i');
+    const uint64_t rows = space->dim[i].extent, queries = rows / heads, keys = space->dim[dim_named(space, 's')].extent,
                    tile = hal_space_tile(space, walk->tile, i);
     const bool bottom = step->causal == HAL_CAUSAL_BOTTOM_RIGHT;
-    for (uint64_t first = 0; first < queries; first += tile) {
-        const uint64_t end = first + tile < queries ? first + tile : queries, block = walk->block ? walk->block : 1;
+    for (uint64_t first = 0; first < rows; first += tile) {
+        const uint64_t last = hal_fewer(first + tile, rows), end = hal_groups(last, heads),
+                       block = walk->block ? walk->block : 1;
         const uint64_t seen = !bottom ? end : end + keys > queries ? end + keys - queries : 0;
-        const uint64_t loaded = hal_groups(seen, block) * block;
         hal_space part = *space;
-        part.dim[i].extent = end - first;
-        part.dim[s].extent = loaded < keys ? loaded : keys;
-        add_statements(program, step, &part, walk, traffic);
+        part.dim[i].extent = last - first;
+        add_statements(program, step, &part, walk, hal_groups(seen, block) * block, traffic);
     }
+}
+
+/* Makes i count the rows of a head of keys: its queries times the heads that share it, which is returned. What has a
+ * row for each of these has one where there is a single query, too. */
+static uint64_t join_rows(hal_space *space)
+{
+    const uint32_t i = dim_named(space, 'i'), r = dim_named(space, 'r');
+    const uint64_t heads = space->dim[r].extent;
+    for (uint32_t s = 0; s < space->statements; s++) {
+        for (uint32_t a = 0; a < space->statement[s].accesses; a++) {
+            hal_space_access *access = &space->statement[s].access[a];
+            if (access->role == HAL_ROLE_MASK || hal_space_indexed(access, r)) {
+                access->index[0].times[i] = 1;
+            }
+        }
+    }
+    space->dim[i].extent *= heads;
+    space->dim[r].extent = 1;
+    return heads;
 }
 
 hal_traffic hal_space_traffic(const hal_program *program, const hal_step *step, uint64_t rows, const hal_walk *walk)
@@ -289,10 +334,12 @@ hal_traffic hal_space_traffic(const hal_program *program, const hal_step *step, 
     hal_space space;
     hal_traffic traffic = {0, 0};
     hal_space_of(program, step, rows, &space);
-    if (step->op == HAL_STEP_ATTENTION && step->causal != HAL_CAUSAL_NONE) {
-        add_causal(program, step, &space, walk, &traffic);
+    const bool attention = step->op == HAL_STEP_ATTENTION;
+    const uint64_t heads = attention && walk->joined ? join_rows(&space) : 1;
+    if (attention && step->causal != HAL_CAUSAL_NONE) {
+        add_causal(program, step, &space, walk, heads, &traffic);
     } else {
-        add_statements(program, step, &space, walk, &traffic);
+        add_statements(program, step, &space, walk, UINT64_MAX, &traffic);
     }
     return traffic;
 }

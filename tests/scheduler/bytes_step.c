@@ -18,7 +18,7 @@ static uint32_t named(const hal_program *program, const char *name)
     return 0;
 }
 
-void bytes_gemm(hal_graph *g, const shape *s)
+static hal_tensor gemm(hal_graph *g, const shape *s)
 {
     hal_graph_gemm_options desc = *HAL_GRAPH_GEMM(.trans_b = (s->with & TRANS_B) != 0);
     if (s->with & WITH_BIAS) {
@@ -34,8 +34,19 @@ void bytes_gemm(hal_graph *g, const shape *s)
         hal_graph_input(g, "scales", HAL_F32, HAL_DIMS(HAL_ROWS));
     }
     const bool turned = s->with & TRANS_B;
-    hal_graph_gemm(g, in(g, "a", s->dtype, HAL_ROWS, s->inner),
-                   in(g, "b", s->dtype, turned ? s->columns : s->inner, turned ? s->inner : s->columns), &desc);
+    return hal_graph_gemm(g, in(g, "a", s->dtype, HAL_ROWS, s->inner),
+                          in(g, "b", s->dtype, turned ? s->columns : s->inner, turned ? s->inner : s->columns), &desc);
+}
+
+void bytes_gemm(hal_graph *g, const shape *s)
+{
+    gemm(g, s);
+}
+
+void bytes_gemm_quantize(hal_graph *g, const shape *s)
+{
+    hal_tensor scales;
+    hal_graph_quantize(g, gemm(g, s), HAL_NO_TENSOR, &scales);
 }
 
 void bytes_gemm_scaled(hal_graph *g, const shape *s)

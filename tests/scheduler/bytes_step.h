@@ -15,7 +15,8 @@ enum {
     TRANS_B = 16,
     WITH_SUM = 32,
     WITH_MASK = 64,
-    WITH_LENGTH = 128
+    WITH_LENGTH = 128,
+    STRICT = 256
 };
 
 typedef struct shape {
@@ -27,6 +28,8 @@ typedef struct shape {
 } shape;
 
 void bytes_gemm(hal_graph *g, const shape *s);
+/* And its rows quantised. */
+void bytes_gemm_quantize(hal_graph *g, const shape *s);
 void bytes_gemm_scaled(hal_graph *g, const shape *s);
 void bytes_activation(hal_graph *g, const shape *s);
 void bytes_add_row(hal_graph *g, const shape *s);

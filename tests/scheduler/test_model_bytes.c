@@ -39,6 +39,7 @@ typedef struct bytes_case {
     shape shape;
     hal_traffic (*beside)(const run *r); /* beyond the model's, or NULL */
     bool workspace;                      /* the step is given one */
+    bool queue;                          /* the GEMM before the step is in the same kernel */
     bool once;                           /* each operand is moved once, and that is all */
     bool bound; /* what is read depends on data, or on what the model does not know: it says no less */
 } bytes_case;
@@ -122,7 +123,7 @@ static void walk_activation_row(const run *r, hal_walk *walk)
     }
 }
 
-/* Rows that fit on chip are whole. */
+/* Rows that fit on chip are whole. Strict softmax looks for the greatest element first, then it adds. */
 static void walk_rows(const run *r, hal_walk *walk)
 {
     hal_row_shape laid = hal_row_shape_of(r->info, r->shape->rows, r->shape->columns, 0);
@@ -130,6 +131,7 @@ static void walk_rows(const run *r, hal_walk *walk)
         laid.keep = 0;
         laid.rows = 1;
     }
+    walk->passes = r->step.op == HAL_STEP_SOFTMAX && r->shape->with & STRICT ? 2 : 1;
     walk->tile_rows = walk->lane_rows = laid.rows;
     set(&r->space, walk->tile, 'i', 1);
     set(&r->space, walk->tile, 'k', laid.keep ? 0 : 4 * laid.threads);
@@ -158,17 +160,23 @@ static uint64_t splits_of(const run *r)
     return r->workspace ? r->workspace / part : 1;
 }
 
-/* `attention` loads its queries again for each block of keys; attention_mma for each
- * split. */
+/* The keys of one. */
+static uint64_t split_keys(const run *r)
+{
+    return hal_groups(hal_groups(r->shape->columns, 64), splits_of(r)) * 64;
+}
+
+/* `attention` loads its queries again for each block of keys that is seen; attention_mma for each split, seen or not.
+ */
 static void walk_attention(const run *r, hal_walk *walk)
 {
     const bool mma = ran(r, "attention_mma");
-    const uint64_t rows = mma ? 64 : 16;
     walk->block = 64;
-    walk->apart = true;
-    set(&r->space, walk->tile, 'i', rows * r->shape->kv_heads / r->shape->heads);
+    walk->apart = walk->joined = true;
+    walk->ahead = mma;
+    set(&r->space, walk->tile, 'i', mma ? 64 : 16);
     set(&r->space, walk->tile, 'g', 1);
-    set(&r->space, walk->tile, 's', mma ? hal_groups(hal_groups(r->shape->columns, 64), splits_of(r)) * 64 : 64);
+    set(&r->space, walk->tile, 's', mma ? split_keys(r) : 64);
     memcpy(walk->lane, walk->tile, sizeof walk->lane);
 }
 
@@ -180,6 +188,25 @@ static hal_traffic beside_gemm(const run *r)
     return (hal_traffic){r->workspace, r->workspace};
 }
 
+/* The GEMM, by its own tiles. Counts, each read and written when a group takes a number: of tasks, one more a group; of
+ * a block's tiles; of groups. In the end they are zeros again. */
+static hal_traffic beside_queue(const run *r)
+{
+    run gemm = *r;
+    hal_walk walk = {.apart = false};
+    gemm.workspace = 0;
+    gemm.step = r->program.steps[0];
+    hal_space_of(&r->program, &gemm.step, r->shape->rows, &gemm.space);
+    walk_gemm(&gemm, &walk);
+    hal_traffic traffic = hal_space_traffic(&r->program, &gemm.step, r->shape->rows, &walk);
+    const uint64_t tasks = hal_groups(r->shape->rows, 32) * hal_groups(r->shape->columns, 32),
+                   groups = hal_fewer(tasks, 4 * (uint64_t)r->info->compute_units),
+                   taken = 2 * (tasks + groups) * sizeof(uint32_t);
+    traffic.read += taken;
+    traffic.written += taken + r->workspace;
+    return traffic;
+}
+
 /* All work-items of a group load their token's id, but the model counts it for each pair. */
 static hal_traffic beside_rope(const run *r)
 {
@@ -187,19 +214,22 @@ static hal_traffic beside_rope(const run *r)
     return (hal_traffic){r->shape->rows * 4 * (GROUP * hal_groups(r->shape->heads, a_group) - pairs), 0};
 }
 
-/* Each head of queries loads the mask, not each of keys. */
-static hal_traffic beside_mask(const run *r)
+static uint64_t keys_seen(const shape *s, uint64_t query)
 {
-    const shape *s = r->shape;
-    return (hal_traffic){s->rows * s->columns * 4 * (s->heads - s->kv_heads), 0};
+    const uint64_t ahead = s->causal == HAL_CAUSAL_BOTTOM_RIGHT ? s->columns : s->rows, seen = query + 1 + ahead;
+    return s->causal == HAL_CAUSAL_NONE ? s->columns : seen < s->rows ? 0 : hal_fewer(seen - s->rows, s->columns);
 }
 
 /* Splits have an o of their own, its greatest score and its sum; each of 128 work-items that put a row together loads
- * all scores, and for each of its columns scores, sums and parts. */
+ * all scores, and for each of its columns scores, sums and, where the row sees a key, parts. */
 static hal_traffic beside_splits(const run *r)
 {
-    const uint64_t parts = r->shape->rows * r->shape->heads * splits_of(r), dim = r->shape->inner;
-    return (hal_traffic){parts * 4 * (128 + 3 * dim), parts * 4 * (dim + 2)};
+    const uint64_t heads = r->shape->heads, parts = r->shape->rows * heads * splits_of(r), dim = r->shape->inner;
+    uint64_t seen = 0;
+    for (uint64_t i = 0; i < r->shape->rows; i++) {
+        seen += heads * hal_groups(keys_seen(r->shape, i), split_keys(r));
+    }
+    return (hal_traffic){(parts * (128 + 2 * dim) + seen * dim) * 4, parts * 4 * (dim + 2)};
 }
 
 /* Partial sums of a row, which each of the groups that share the row loads. */
@@ -272,28 +302,56 @@ static counting find_counting(void)
     return found;
 }
 
-static void run_counted(run *r, fixture *f, const bytes_case *c)
+static void record_step(run *r, fixture *f, const bytes_case *c)
 {
-    const counting sim = find_counting();
     hal_buffer *workspace = NULL;
     uint64_t size = 0;
+    const hal_mode mode = c->shape.with & STRICT ? HAL_MODE_STRICT : HAL_MODE_FAST;
     if (c->workspace) {
-        OK(hal_step_workspace(f->device, &r->program, &r->step, c->shape.rows, HAL_MODE_FAST, &size));
+        OK(hal_step_workspace(f->device, &r->program, &r->step, c->shape.rows, mode, &size));
         assert_true(size != 0);
         OK(hal_buffer_create(f->device, HAL_BUFFER(.size = size), &workspace));
     }
+    OK(hal_step_record(f->list, &r->program, &r->step, c->shape.rows, mode, r->spans,
+                       workspace ? hal_whole(workspace) : (hal_span){0}));
+    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    r->workspace = size;
+    hal_buffer_destroy(workspace);
+}
+
+/* The program's GEMM and quantisation in one kernel; the queue is the workspace. */
+static void record_queue(run *r, fixture *f, const bytes_case *c)
+{
+    const hal_step *gemm = &r->program.steps[0];
+    const shape *s = &c->shape;
+    const hal_gemm_desc desc =
+        *HAL_GEMM(.m = s->rows, .n = s->columns, .k = s->inner, .dtype = s->dtype,
+                  .a = r->spans[gemm->tensors[HAL_ROLE_X]], .b = r->spans[gemm->tensors[HAL_ROLE_B]],
+                  .d = r->spans[gemm->tensors[HAL_ROLE_Y]], .bias = r->spans[gemm->tensors[HAL_ROLE_BIAS]]);
+    hal_buffer *queue;
+    OK(hal_gemm_quantize_queue(&desc, &r->workspace));
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = r->workspace), &queue));
+    OK(hal_cmd_fill(f->list, hal_whole(queue), &(uint8_t){0}, 1));
+    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    find_counting().reset();
+    OK(hal_gemm_quantize(f->list, HAL_GEMM_QUANTIZE(.gemm = &desc, .codes = r->spans[r->step.tensors[HAL_ROLE_Y]],
+                                                    .scales = r->spans[r->step.tensors[HAL_ROLE_SCALES]],
+                                                    .queue = hal_whole(queue))));
+    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    hal_buffer_destroy(queue);
+}
+
+static void run_counted(run *r, fixture *f, const bytes_case *c)
+{
+    const counting sim = find_counting();
     if (!sim.reset || !sim.read) {
         fail_msg("the driver has no counters");
         return;
     }
     sim.reset();
-    OK(hal_step_record(f->list, &r->program, &r->step, c->shape.rows, HAL_MODE_FAST, r->spans,
-                       workspace ? hal_whole(workspace) : (hal_span){0}));
-    OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
+    (c->queue ? record_queue : record_step)(r, f, c);
     r->count = sim.read(r->kernels, KERNELS, sizeof r->kernels[0]);
     assert_true(r->count > 0 && r->count <= KERNELS);
-    r->workspace = size;
-    hal_buffer_destroy(workspace);
 }
 
 static bool agrees(const bytes_case *c, const run *r, const char *what, uint64_t counted, uint64_t predicted)
@@ -382,6 +440,11 @@ static const bytes_case cases[] = {
     {"gemm in parts of k", "gemm_combine", bytes_gemm, walk_gemm,
      .shape = {SIZE(BF16, 64, 72, 1024), .with = WITH_BIAS | WITH_RESIDUAL}, .beside = beside_gemm, .workspace = true},
     {"gemm of codes", "gemm_any", bytes_gemm_scaled, walk_gemm, .shape = {SIZE(HAL_F8E4M3, 37, 40, 32)}},
+    /* A group for each tile, and fewer groups than tiles. */
+    {"gemm and quantize by a queue", "gemm_queue", bytes_gemm_quantize, walk_quantize,
+     .shape = {SIZE(BF16, 70, 50, 24), .with = WITH_BIAS}, .beside = beside_queue, .queue = true},
+    {"gemm and quantize by a queue", "gemm_queue", bytes_gemm_quantize, walk_quantize,
+     .shape = {SIZE(F32, 840, 810, 3)}, .beside = beside_queue, .queue = true},
     {"activation", "activation", bytes_activation, walk_fours, .shape = {SIZE(BF16, 37, 1030, 0)}, .once = true},
     {"add of a row", "activation", bytes_add_row, walk_fours, .shape = {SIZE(BF16, 37, 1030, 0)}},
     {"product with a column", "activation", bytes_multiply_column, walk_fours, .shape = {SIZE(F32, 5, 1030, 0)}},
@@ -409,13 +472,19 @@ static const bytes_case cases[] = {
     {"softmax", "softmax", bytes_softmax, walk_rows, .shape = {SIZE(F32, 11, 130, 0)}},
     {"softmax", "softmax", bytes_softmax, walk_rows, .shape = {SIZE(BF16, 3, 2050, 0), .with = WITH_MASK}},
     {"softmax", "softmax", bytes_softmax, walk_rows, .shape = {SIZE(F32, 2, 9220, 0), .with = WITH_MASK}},
+    {"strict softmax", "softmax", bytes_softmax, walk_rows, .shape = {SIZE(F32, 11, 130, 0), .with = STRICT}},
+    {"strict softmax", "softmax", bytes_softmax, walk_rows, .shape = {SIZE(F32, 3, 9220, 0), .with = STRICT}},
+    {"strict softmax", "softmax", bytes_softmax, walk_rows,
+     .shape = {SIZE(BF16, 2, 9222, 0), .with = WITH_MASK | STRICT}},
     {"quantize", "quantize_row", bytes_quantize, walk_quantize, .shape = {SIZE(BF16, 5, 1030, 0)}},
     {"quantize by scales", "quantize", bytes_quantize_given, walk_fours, .shape = {SIZE(BF16, 5, 1030, 0)}},
     {"dequantize", "quantize", bytes_dequantize, walk_fours, .shape = {SIZE(BF16, 5, 1030, 0)}},
     {"transpose", "transpose", bytes_transpose, walk_once, .shape = {SIZE(BF16, 37, 40, 3)}, .once = true},
     {"rope", "rope", bytes_rope, walk_rope, .shape = {SIZE(BF16, 37, 64, 64), .heads = 5}, .beside = beside_rope},
     {"rope of a part", "rope", bytes_rope, walk_rope, .shape = {SIZE(BF16, 37, 32, 64), .heads = 5},
-     .beside = beside_rope, .bound = true},
+     .beside = beside_rope},
+    {"rope of a pair", "rope", bytes_rope, walk_rope, .shape = {SIZE(F32, 3, 2, 64), .heads = 5},
+     .beside = beside_rope},
     {"gather", "gather", bytes_gather, walk_fours, .shape = {SIZE(BF16, 37, 1030, 0)}},
     /* Blocks of keys and tiles of rows that are full or not; keys that a tile does not see. */
     {"attention", "attention", bytes_attention, walk_attention,
@@ -425,7 +494,7 @@ static const bytes_case cases[] = {
     {"attention", "attention", bytes_attention, walk_attention,
      .shape = {SIZE(F32, 75, 141, 32), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_TOP_LEFT}},
     {"attention", "attention", bytes_attention, walk_attention,
-     .shape = {SIZE(F32, 21, 70, 32), .with = WITH_MASK, .heads = 4, .kv_heads = 2}, .beside = beside_mask},
+     .shape = {SIZE(F32, 21, 70, 32), .with = WITH_MASK, .heads = 4, .kv_heads = 2}},
     {"attention", "attention_mma", bytes_attention, walk_attention,
      .shape = {SIZE(BF16, 128, 128, 64), .heads = 2, .kv_heads = 2}},
     {"attention", "attention_mma", bytes_attention, walk_attention,
@@ -436,12 +505,41 @@ static const bytes_case cases[] = {
      .shape = {SIZE(BF16, 150, 141, 64), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_TOP_LEFT}},
     {"attention, rows without keys", "attention", bytes_attention, walk_attention,
      .shape = {SIZE(F32, 75, 21, 32), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_BOTTOM_RIGHT}},
+    {"attention, rows without keys", "attention_mma", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 150, 21, 64), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_BOTTOM_RIGHT}},
+    /* Tiles that end between heads of queries that share one of keys. */
+    {"attention", "attention", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 21, 141, 32), .heads = 6, .kv_heads = 2}},
+    {"attention", "attention", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 21, 141, 32), .heads = 14, .kv_heads = 2, .causal = HAL_CAUSAL_BOTTOM_RIGHT}},
+    {"attention", "attention", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 21, 70, 32), .with = WITH_MASK, .heads = 20, .kv_heads = 1}},
+    {"attention of one query", "attention", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 1, 70, 32), .with = WITH_MASK, .heads = 20, .kv_heads = 1}},
+    {"attention", "attention_mma", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 75, 141, 64), .heads = 14, .kv_heads = 2}},
+    {"attention", "attention_mma", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 75, 141, 64), .with = WITH_MASK, .heads = 6, .kv_heads = 2}},
+    {"attention", "attention_mma", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 75, 141, 64), .heads = 3, .kv_heads = 1, .causal = HAL_CAUSAL_TOP_LEFT}},
     {"attention of fewer keys", "attention_mma", bytes_attention, walk_attention,
      .shape = {SIZE(BF16, 75, 141, 64), .with = WITH_LENGTH, .heads = 4, .kv_heads = 2}, .bound = true},
     {"attention", "attention_combine", bytes_attention, walk_attention,
      .shape = {SIZE(F32, 5, 600, 32), .heads = 4, .kv_heads = 2}, .beside = beside_splits, .workspace = true},
     {"attention", "attention_combine", bytes_attention, walk_attention,
      .shape = {SIZE(BF16, 75, 600, 64), .heads = 4, .kv_heads = 2}, .beside = beside_splits, .workspace = true},
+    {"attention", "attention_combine", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 300, 600, 32), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_TOP_LEFT},
+     .beside = beside_splits, .workspace = true},
+    {"attention", "attention_combine", bytes_attention, walk_attention,
+     .shape = {SIZE(F32, 5, 600, 32), .heads = 6, .kv_heads = 2, .causal = HAL_CAUSAL_BOTTOM_RIGHT},
+     .beside = beside_splits, .workspace = true},
+    {"attention", "attention_combine", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 300, 600, 64), .heads = 2, .kv_heads = 2, .causal = HAL_CAUSAL_TOP_LEFT},
+     .beside = beside_splits, .workspace = true},
+    {"attention, rows without keys", "attention_combine", bytes_attention, walk_attention,
+     .shape = {SIZE(BF16, 700, 600, 64), .heads = 3, .kv_heads = 1, .causal = HAL_CAUSAL_BOTTOM_RIGHT},
+     .beside = beside_splits, .workspace = true},
 };
 
 static void test_bytes(void **state)
