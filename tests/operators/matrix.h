@@ -42,8 +42,7 @@ typedef struct gemm_reference {
 double gemm_expect(const gemm_reference *g, uint64_t problem, uint64_t row, uint64_t column, double *error);
 /* Half of the distance between neighbours of `dtype` near `value`. */
 double half_ulp(hal_dtype dtype, double value);
-/* The E4M3 number nearest to value, saturating. Of a quotient of FP32 numbers, too: in double it is as good as exact,
- * since a tie of such numbers is exact there. */
+/* The E4M3 number nearest to value, saturating. */
 double nearest_e4m3(double value);
 
 #endif

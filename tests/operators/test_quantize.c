@@ -279,7 +279,7 @@ static double expect_codes(void *user, uint64_t row, uint64_t column, double *er
 {
     const scaled_case *c = user;
     *error = 0;
-    return nearest_e4m3(matrix_get(&c->x.host, 0, row, column) / scale_of(c, row, column));
+    return nearest_e4m3((float)(matrix_get(&c->x.host, 0, row, column) / scale_of(c, row, column)));
 }
 
 static double expect_numbers(void *user, uint64_t row, uint64_t column, double *error)

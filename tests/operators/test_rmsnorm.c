@@ -266,7 +266,7 @@ static void test_fused_quantisation(void **state)
             for (uint64_t i = 0; i < c.columns; i++) {
                 double v = matrix_get(&plain.y.host, 0, row, i);
                 amax = fmax(amax, fabs(v));
-                if (matrix_get(&c.y.host, 0, row, i) != nearest_e4m3(v / scale)) {
+                if (matrix_get(&c.y.host, 0, row, i) != nearest_e4m3((float)(v / scale))) {
                     fail_msg("code [%llu][%llu] is %g, want %.17g", (unsigned long long)row, (unsigned long long)i,
                              matrix_get(&c.y.host, 0, row, i), v / scale);
                 }

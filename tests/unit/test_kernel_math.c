@@ -173,9 +173,31 @@ static void test_conversions(void **state)
     }
 }
 
+/* Quotients on and beside the numbers at which the code changes, for scales of every kind: the code is that of C's
+ * quotient. */
+static void test_quantize(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 1000000; i++) {
+        const uint32_t random = i * 2654435761u;
+        const float scale = ldexpf((float)(0x800000 + random % 0x800000), (int)(random >> 24) % 60 - 50);
+        const double edge = ldexp(16 + random / 7 % 17, (int)(random / 119 % 20) - 14);
+        uint32_t bits;
+        float x = (float)(edge * scale);
+        memcpy(&bits, &x, sizeof bits);
+        bits += random / 31 % 9 - 4;
+        memcpy(&x, &bits, sizeof x);
+        const uint32_t got = hm_quantize(x, scale), want = hm_e4m3_from_f32(x / scale, 0x7e);
+        if (got != want) {
+            fail_msg("the code of %a / %a is 0x%x, want 0x%x", x, scale, got, want);
+        }
+    }
+    assert_int_equal(hm_quantize(0x1.9ep-2f, 4.3125f / 448), hm_e4m3_from_f32(42, 0x7e)); /* a tie in FP32 only */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds), cmocka_unit_test(test_specials),
-                                       cmocka_unit_test(test_conversions)};
+                                       cmocka_unit_test(test_conversions), cmocka_unit_test(test_quantize)};
     return cmocka_run_group_tests_name("kernel_math", tests, NULL, NULL);
 }

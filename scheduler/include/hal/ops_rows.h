@@ -156,7 +156,8 @@ typedef enum hal_scaling {
 
 /* Quantise: codes = E4M3(x / scale), saturating. x: rows x columns of dtype; codes: bytes. NaN stays NaN and does not
  * count for the scale; an infinity saturates, and the scale is taken from the largest finite FP32. The quotient is
- * rounded once. A scale that is read and not a positive finite number makes the codes NaN. */
+ * rounded to FP32 and that to E4M3, as in ONNX QuantizeLinear, on every device. A scale that is read and not a positive
+ * finite number makes the codes NaN. */
 typedef struct hal_quantize_desc {
     size_t struct_size;
     uint64_t rows, columns;

@@ -180,8 +180,8 @@ static ALWAYS_INLINE void multiply_halves(sim_warp *w, const mma *m, const halve
 }
 
 /* Apart, so that what is loaded goes through memory: elements of A are broadcast from there. */
-#define HALVES(name, attributes)                                                                                       \
-    attributes static void load_##name(halves *h, const sim_warp *w, const mma *m)                                     \
+#define HALVES(name, ...)                                                                                              \
+    __VA_ARGS__ static void load_##name(halves *h, const sim_warp *w, const mma *m)                                    \
     {                                                                                                                  \
         if (m->a_type == PTX_F16) {                                                                                    \
             load_halves(h, w, m, PTX_F16);                                                                             \
@@ -189,7 +189,7 @@ static ALWAYS_INLINE void multiply_halves(sim_warp *w, const mma *m, const halve
             load_halves(h, w, m, PTX_BF16);                                                                            \
         }                                                                                                              \
     }                                                                                                                  \
-    attributes static void multiply_##name(sim_warp *w, const mma *m, const halves *h)                                 \
+    __VA_ARGS__ static void multiply_##name(sim_warp *w, const mma *m, const halves *h)                                \
     {                                                                                                                  \
         multiply_halves(w, m, h);                                                                                      \
     }                                                                                                                  \

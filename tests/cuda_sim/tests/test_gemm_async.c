@@ -12,7 +12,7 @@ typedef unsigned long long count;
 #define FILE_NAME  KERNELS "gemm_async.ptx"
 #define ENTRY_256  "gemm_async__3_0_0_128_256_64_4"
 #define ENTRY_128  "gemm_async__3_1_1_128_128_64_6"
-#define WIDE(n, s) .tile_m = 128, .tile_n = n, .threads = {384, 1}, .dynamic_shared = GEMM_ASYNC_SHARED(128, n, 64, s)
+#define WIDE(n, s) .tile_m = 128, .tile_n = (n), .threads = {384, 1}, .dynamic_shared = GEMM_ASYNC_SHARED(128, n, 64, s)
 
 static void right_numbers(void)
 {
