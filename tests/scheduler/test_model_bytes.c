@@ -320,7 +320,7 @@ static void record_step(run *r, fixture *f, const bytes_case *c)
 }
 
 /* The program's GEMM and quantisation in one kernel; the queue is the workspace. */
-static void record_queue(run *r, fixture *f, const bytes_case *c)
+static void record_queue(run *r, fixture *f, const bytes_case *c, const counting *sim)
 {
     const hal_step *gemm = &r->program.steps[0];
     const shape *s = &c->shape;
@@ -333,7 +333,7 @@ static void record_queue(run *r, fixture *f, const bytes_case *c)
     OK(hal_buffer_create(f->device, HAL_BUFFER(.size = r->workspace), &queue));
     OK(hal_cmd_fill(f->list, hal_whole(queue), &(uint8_t){0}, 1));
     OK(hal_stream_wait(f->stream, TEST_TIMEOUT));
-    find_counting().reset();
+    sim->reset();
     OK(hal_gemm_quantize(f->list, HAL_GEMM_QUANTIZE(.gemm = &desc, .codes = r->spans[r->step.tensors[HAL_ROLE_Y]],
                                                     .scales = r->spans[r->step.tensors[HAL_ROLE_SCALES]],
                                                     .queue = hal_whole(queue))));
@@ -349,7 +349,11 @@ static void run_counted(run *r, fixture *f, const bytes_case *c)
         return;
     }
     sim.reset();
-    (c->queue ? record_queue : record_step)(r, f, c);
+    if (c->queue) {
+        record_queue(r, f, c, &sim);
+    } else {
+        record_step(r, f, c);
+    }
     r->count = sim.read(r->kernels, KERNELS, sizeof r->kernels[0]);
     assert_true(r->count > 0 && r->count <= KERNELS);
 }
