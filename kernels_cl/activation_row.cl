@@ -5,26 +5,11 @@
 #include "activation.clh"
 #include "quantize.clh"
 
-typedef struct row_in {
-    global const uchar *a, *b;
-    ulong a_at, b_at; /* element index of the row */
-    bool b_is_one;
-    float alpha;
-    uint between, columns;
-} row_in;
-
-/* LANES columns from c on; zeros beyond the row. */
-__attribute__((always_inline)) floats some(const row_in *in, uint c)
+/* LANES results from c on, as a store would round them. */
+floats stored(const row_operands *in, uint c, uint columns)
 {
-    const uint count = min(in->columns - c, (uint)LANES);
-    const floats v = WIDE(flush_if)(STRICT, WIDE(load_part)(in->a, DTYPE_A, in->a_at + c, count, 0.0f));
-    floats w = 0.0f;
-    if (BINARY) {
-        w = in->b_is_one ? (floats)(load_element(in->b, DTYPE_B, in->b_at))
-                         : WIDE(load_part)(in->b, DTYPE_B, in->b_at + c, count, 0.0f);
-        w = WIDE(flush_if)(STRICT, w);
-    }
-    return WIDE(flush_if)(STRICT, WIDE(round_to)(in->between, result(v, w, in->alpha, in->between)));
+    const floats v = results(in, c, min(columns - c, (uint)LANES));
+    return WIDE(flush_if)(STRICT, WIDE(round_to)(in->between, v));
 }
 
 /* What counts for the scale. */
@@ -40,12 +25,10 @@ activation_row(global const uchar *a_span, ulong a_offset, global const uchar *b
     local uint partial[THREADS];
     local float kept[KEPT];
     const uint row = get_group_id(1) + args.group_base[1], first = LANES * get_local_id(0);
-    const row_in in = {
-        a_span + a_offset,   b_span + b_offset, row * JOIN(args.lda),     (row % args.b_rows) * JOIN(args.ldb),
-        args.b_columns == 1, args.alpha,        ROW_DTYPE(args.flags, 3), args.columns};
+    const row_operands in = ROW_OPERANDS(row);
     uints most = 0;
     for (uint c = first; c < args.columns; c += LANES * THREADS) {
-        const floats v = some(&in, c);
+        const floats v = stored(&in, c, args.columns);
         most = max(most, counted(v, args.columns - c));
         if (c < KEPT)
             WIDE(vstore)(v, 0, kept + c);
@@ -55,7 +38,7 @@ activation_row(global const uchar *a_span, ulong a_offset, global const uchar *b
     if (first == 0)
         ((global float *)(s_span + s_offset))[row] = scale;
     for (uint c = first; c < args.columns; c += LANES * THREADS) {
-        const floats v = c < KEPT ? WIDE(vload)(0, kept + c) : some(&in, c);
+        const floats v = c < KEPT ? WIDE(vload)(0, kept + c) : stored(&in, c, args.columns);
         store_codes(y_span + y_offset, row * JOIN(args.ldy) + c, min(args.columns - c, (uint)LANES),
                     WIDE(quantize)(&by, v));
     }

@@ -7,6 +7,8 @@
  * for GPUs", 2016). */
 #include "gemm_any_tile.clh"
 
+#include "greatest.clh"
+
 #include "kernel_queue.h"
 
 /* The next number of a count, for the whole group. */
@@ -27,14 +29,7 @@ void quantise_row(global const uchar *d, ulong first, uint dtype, uint n, global
     uint mine = 0;
     for (uint column = thread; column < n; column += THREADS)
         mine = max(mine, magnitude(operand(d, dtype, first + column)));
-    most[thread] = mine;
-    for (uint stride = THREADS / 2; stride > 0; stride /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (thread < stride)
-            most[thread] = max(most[thread], most[thread + stride]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const float by = hm_row_scale(as_float(most[0]));
+    const float by = hm_row_scale(as_float(greatest(mine, most)));
     barrier(CLK_LOCAL_MEM_FENCE);
     if (thread == 0)
         *scale = by;

@@ -6,6 +6,7 @@
  * together with another (what waiting would need: Sorensen et al., "Portable inter-workgroup barrier synchronisation
  * for GPUs", 2016). */
 #include "gemm_any_tile.cuh"
+#include "greatest.cuh"
 #include "kernel_queue.h"
 
 /* The next number of a count, for the whole group. What its threads wrote before is there for whoever sees the count
@@ -29,19 +30,11 @@ template <bool STRICT>
 __device__ __forceinline__ void quantise_row(const void *d, uint64_t first, uint32_t dtype, uint32_t n, uint8_t *codes,
                                              float *scale)
 {
-    __shared__ uint32_t most[THREADS];
     const uint32_t thread = threadIdx.y * SIDE + threadIdx.x;
     uint32_t mine = 0;
     for (uint32_t column = thread; column < n; column += THREADS)
         mine = max(mine, magnitude(flush_if(STRICT, load_element(d, dtype, first + column))));
-    most[thread] = mine;
-    for (uint32_t stride = THREADS / 2; stride > 0; stride /= 2) {
-        __syncthreads();
-        if (thread < stride)
-            most[thread] = max(most[thread], most[thread + stride]);
-    }
-    __syncthreads();
-    const float by = hm_row_scale(__uint_as_float(most[0]));
+    const float by = hm_row_scale(__uint_as_float(greatest<THREADS>(mine)));
     __syncthreads();
     if (thread == 0)
         *scale = by;

@@ -2,6 +2,7 @@
 #ifndef HAL_QUANTIZE_CUH
 #define HAL_QUANTIZE_CUH
 
+#include "greatest.cuh"
 #include "rows.cuh"
 
 /* A scale that is not a positive finite number spoils what it scales. */
@@ -21,20 +22,6 @@ __device__ __forceinline__ void store_codes(void *y, uint64_t i, uint32_t count,
     for (uint32_t j = 0; j < 4; j++)
         if (j < count)
             at[j] = (uint8_t)code[j];
-}
-
-/* The greatest `mine` of a group of at most THREADS. */
-template <uint32_t THREADS> __device__ __forceinline__ uint32_t greatest(uint32_t mine)
-{
-    __shared__ uint32_t partial[THREADS];
-    partial[threadIdx.x] = mine;
-    for (uint32_t stride = blockDim.x / 2; stride > 0; stride /= 2) {
-        __syncthreads();
-        if (threadIdx.x < stride)
-            partial[threadIdx.x] = max(partial[threadIdx.x], partial[threadIdx.x + stride]);
-    }
-    __syncthreads();
-    return partial[0];
 }
 
 #endif

@@ -11,6 +11,7 @@
 #define GEMM_SPANS 13
 #define NUMERICS_COHERENT coherent /* D is read by other groups than have written it */
 #include "gemm_any_tile.glsl"
+#include "greatest.glsl"
 #include "kernel_queue.h"
 
 #define SPAN_CODES 10
@@ -21,7 +22,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer ref
     uint value;
 };
 
-shared uint number, most[THREADS];
+shared uint number;
 
 /* The next number of a count, for the whole group. */
 uint take(uint index)
@@ -43,14 +44,7 @@ void quantise_row(uint row)
     uint mine = 0u;
     for (uint column = thread; column < n; column += THREADS)
         mine = max(mine, magnitude(operand(d, dtype, first + column)));
-    most[thread] = mine;
-    for (uint stride = THREADS / 2; stride > 0u; stride /= 2) {
-        barrier();
-        if (thread < stride)
-            most[thread] = max(most[thread], most[thread + stride]);
-    }
-    barrier();
-    const float by = hm_row_scale(uintBitsToFloat(most[0]));
+    const float by = hm_row_scale(uintBitsToFloat(greatest(mine)));
     barrier();
     if (thread == 0u)
         ref_f32(args.span[SPAN_SCALES] + uint64_t(row) * 4).value = by;

@@ -2,10 +2,10 @@
 
 shared uint partial[THREADS];
 
-/* The greatest `mine` of a group. */
+/* The greatest `mine` of a group. To be called again behind a barrier. */
 uint greatest(uint mine)
 {
-    const uint thread = gl_LocalInvocationID.x;
+    const uint thread = gl_LocalInvocationIndex;
     partial[thread] = mine;
     for (uint stride = THREADS / 2; stride > 0; stride /= 2) {
         barrier();
