@@ -173,8 +173,7 @@ static bool view_rows(const hal_device_info *info, const hal_operand *o, uint32_
     if (!o->present || !hal_operand_placed(o, info->view_alignment)) {
         return false; /* a slot's address may not be known until submit */
     }
-    /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */
-    const uint64_t before = (o->start + o->span.offset) % info->view_alignment;
+    const uint64_t before = hal_operand_before(o, info->view_alignment);
     *back = (uint32_t)before;
     return before % 16 == 0 && before <= o->span.offset && dim % texel == 0 && strides[0] % texel == 0 &&
            strides[1] % texel == 0 && strides[2] % texel == 0 && o->columns < INT32_MAX / 2 &&

@@ -11,21 +11,9 @@ bool hal_flat_device(const hal_device_info *info)
            info->max_group_dim[1] >= FLAT_SUBGROUPS;
 }
 
-/* Bytes from the last multiple of `alignment` in the memory to the operand. */
-static uint64_t before(const hal_operand *o, uint32_t alignment)
-{
-    return alignment ? (o->start + o->span.offset) % alignment : 0; /* 0: no views */
-}
-
-static void move_back(hal_operand *o, uint64_t bytes)
-{
-    o->span.offset -= bytes;
-    o->span.size = bytes + o->bytes;
-}
-
 bool hal_flat_has_output(const hal_device_info *info, const hal_operand *o)
 {
-    const uint64_t back = before(o, info->span_alignment), size = hal_dtype_size(o->dtype);
+    const uint64_t back = hal_operand_before(o, info->span_alignment), size = hal_dtype_size(o->dtype);
     return hal_operand_placed(o, info->span_alignment) && back <= o->span.offset && back % OUTPUT_ALIGNMENT == 0 &&
            (o->ld * size % OUTPUT_ALIGNMENT == 0 || o->rows == 1) && back + o->bytes <= info->bounded_span &&
            back + o->bytes < INT32_MAX / 2;
@@ -33,22 +21,22 @@ bool hal_flat_has_output(const hal_device_info *info, const hal_operand *o)
 
 uint32_t hal_flat_make_output(const hal_device_info *info, hal_operand *o)
 {
-    const uint64_t back = before(o, info->span_alignment);
-    move_back(o, back);
+    const uint64_t back = hal_operand_before(o, info->span_alignment);
+    hal_operand_move_back(o, back);
     return (uint32_t)(back / OUTPUT_ALIGNMENT);
 }
 
 bool hal_flat_has_element_output(const hal_device_info *info, const hal_operand *o)
 {
-    const uint64_t back = before(o, info->span_alignment);
+    const uint64_t back = hal_operand_before(o, info->span_alignment);
     return hal_operand_placed(o, info->span_alignment) && back <= o->span.offset &&
            back + o->bytes <= info->bounded_span;
 }
 
 uint32_t hal_flat_make_element_output(const hal_device_info *info, hal_operand *o)
 {
-    const uint64_t back = before(o, info->span_alignment);
-    move_back(o, back);
+    const uint64_t back = hal_operand_before(o, info->span_alignment);
+    hal_operand_move_back(o, back);
     return (uint32_t)(back / hal_dtype_size(o->dtype));
 }
 
@@ -80,16 +68,16 @@ uint32_t hal_flat_rest(uint64_t columns, uint64_t group_columns)
 
 bool hal_flat_has_elements(const hal_device_info *info, const hal_operand *o)
 {
-    const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
+    const uint64_t back = hal_operand_before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
     return hal_operand_placed(o, info->view_alignment) && back <= o->span.offset && size > 1 &&
            (back + o->bytes) / size <= info->max_view_elements && back + o->bytes < INT32_MAX;
 }
 
 uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *o, hal_view *view)
 {
-    const uint64_t back = before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
+    const uint64_t back = hal_operand_before(o, info->view_alignment), size = hal_dtype_size(o->dtype);
     *view = size == 4 ? HAL_VIEW_R32UI : HAL_VIEW_R16UI;
-    move_back(o, back);
+    hal_operand_move_back(o, back);
     return (uint32_t)(back / size);
 }
 

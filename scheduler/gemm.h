@@ -74,8 +74,8 @@ uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *probl
 gemm_choice hal_gemm_choice_of(const gemm_plan *plan);
 bool hal_gemm_same_choice(const gemm_choice *x, const gemm_choice *y);
 
-/* Whether a problem asks for what only gemm_any has. */
-bool hal_gemm_needs_any(const gemm_problem *problem);
+/* Whether a problem asks for what the plain kernels lack: then gemm_any does it, or a task with every option. */
+bool hal_gemm_has_options(const gemm_problem *problem);
 
 /* The plan of gemm_combine: what the first phase stored is its A, in as many parts as its k. */
 void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *problem, gemm_plan *plan);

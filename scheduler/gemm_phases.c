@@ -65,7 +65,7 @@ bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *p, uint32_
         parts = parts < p->k / LEAST_DEPTH ? parts : p->k / LEAST_DEPTH;
     }
     *phases = hal_gemm_phases_of(p, parts);
-    return phases->parts > 1 || (hal_gemm_needs_any(p) && !(planned && one_kernel(info, p, &plan, without)));
+    return phases->parts > 1 || (hal_gemm_has_options(p) && !(planned && one_kernel(info, p, &plan, without)));
 }
 
 static hal_span from(hal_span span, uint64_t bytes)

@@ -119,7 +119,7 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     return HAL_OK;
 }
 
-bool hal_gemm_needs_any(const gemm_problem *p)
+bool hal_gemm_has_options(const gemm_problem *p)
 {
     const hal_operand *o = p->operands;
     return p->mode == HAL_MODE_STRICT || p->swiglu || p->trans_d || o[GEMM_A].dtype == HAL_F8E4M3 ||
@@ -192,7 +192,7 @@ static uint32_t sums_of(const gemm_problem *p)
 /* A core's task in OpenCL C, its tile in columns of B. With two more constants it has every option. */
 static void start_task(gemm_plan *plan, const gemm_problem *p, const char *name, uint32_t constants[8], uint32_t count)
 {
-    if (hal_gemm_needs_any(p)) {
+    if (hal_gemm_has_options(p)) {
         constants[count++] = p->mode == HAL_MODE_STRICT;
         constants[count++] = sums_of(p);
         spec_start_with(plan, name, constants, count, GEMM_ALL_OPERANDS);
@@ -215,7 +215,7 @@ static bool task_tile(const hal_device_info *info, const gemm_problem *p, uint32
         uint32_t n, k;
     } blocks[] = {{64, 512}, {32, 128}, {32, 64}, {16, 64}};
     static const uint32_t all[] = {258, 132, 66, 24}, some[] = {132, 24}; /* options make kernels enough */
-    const bool options = hal_gemm_needs_any(p);
+    const bool options = hal_gemm_has_options(p);
     const uint32_t *rows = options ? some : all;
     const size_t sizes = options ? sizeof some / sizeof some[0] : sizeof all / sizeof all[0];
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
@@ -409,8 +409,7 @@ static bool view_operand(const hal_device_info *info, const hal_operand *o, uint
     if (!hal_operand_placed(o, info->view_alignment)) {
         return false; /* its address is not known until submit, and a view's is restricted */
     }
-    /* Where the memory begins counts, not the buffer: imported memory may begin anywhere in its first page. */
-    *back = (o->start + o->span.offset) % info->view_alignment;
+    *back = hal_operand_before(o, info->view_alignment);
     if (*back > o->span.offset) {
         return false; /* a view would begin before the buffer */
     }
@@ -491,7 +490,7 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
     /* Batch-invariant: no kernel whose order of summation differs from the one for many rows (gemm.c). Nor for
      * options: gemm_queue is to have the same bits. */
     const bool invariant = problem->mode == HAL_MODE_BATCH_INVARIANT;
-    const bool few = problem->m <= GEMM_FEW_ROWS && !invariant, options = hal_gemm_needs_any(problem);
+    const bool few = problem->m <= GEMM_FEW_ROWS && !invariant, options = hal_gemm_has_options(problem);
     const bool few_for_task = problem->trans_b ? few && !options : problem->m <= GEMM_FEW_ROWS_TASK;
     *chosen = 0;
     if (info->type == HAL_DEVICE_CPU && !(without & GEMM_KERNEL_TASK) && !(options && info->max_view_elements) &&

@@ -4,6 +4,9 @@
 #include "internal.h"
 #include <stdarg.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 enum { GRAPH_TYPE = 0x48414c47 };
 
 struct hal_graph {
@@ -195,11 +198,7 @@ static bool check_dims(hal_graph *graph, const char *op, const char *name, const
 /* Where a name is, or the free place where it would be. */
 static uint32_t *place_of(const hal_graph *graph, const char *name)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (const char *c = name; *c; c++) {
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    }
-    uint32_t at = hash & (graph->name_places - 1);
+    uint32_t at = (uint32_t)XXH3_64bits(name, strlen(name)) & (graph->name_places - 1);
     while (graph->names[at] && strcmp(graph->program.tensors[graph->names[at]].name, name) != 0) {
         at = (at + 1) & (graph->name_places - 1);
     }

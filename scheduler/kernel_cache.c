@@ -5,6 +5,9 @@
 #include "core.h"
 #include <pthread.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #define BUCKETS 64
 
 typedef struct entry {
@@ -49,23 +52,10 @@ static void cache_destroy(void *state)
     free(table);
 }
 
-/* Every operator that is told comes by here: FNV-1a, but a word at a time, and the upper half of the product. */
-static uint32_t spec_hash(const hal_kernel_spec *spec)
-{
-    _Static_assert(sizeof *spec % sizeof(uint32_t) == 0, "a spec is hashed by words");
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof *spec; i += sizeof(uint32_t)) {
-        uint32_t word;
-        memcpy(&word, (const char *)spec + i, sizeof word);
-        hash = (hash ^ word) * 1099511628211u;
-    }
-    return (uint32_t)(hash >> 32);
-}
-
 /* The entry of `spec`, made if need be; NULL when out of memory. */
 static entry *cache_entry(cache *table, const hal_kernel_spec *spec)
 {
-    entry **chain = &table->buckets[spec_hash(spec) % BUCKETS];
+    entry **chain = &table->buckets[XXH3_64bits(spec, sizeof *spec) % BUCKETS];
     pthread_mutex_lock(&table->lock);
     entry *item = *chain;
     while (item && memcmp(&item->spec, spec, sizeof *spec) != 0) {

@@ -129,6 +129,17 @@ bool hal_operand_placed(const hal_operand *o, uint64_t alignment)
     return o->span.kind != HAL_SPAN_SLOT || (alignment && o->slot_alignment && o->slot_alignment % alignment == 0);
 }
 
+uint64_t hal_operand_before(const hal_operand *o, uint64_t alignment)
+{
+    return alignment ? (o->start + o->span.offset) % alignment : 0;
+}
+
+void hal_operand_move_back(hal_operand *o, uint64_t bytes)
+{
+    o->span.offset -= bytes;
+    o->span.size = bytes + o->bytes;
+}
+
 bool hal_operands_overlap(const hal_operand *x, const hal_operand *y)
 {
     if (!same_memory(&x->span, &y->span) || x->span.offset >= y->span.offset + y->bytes ||

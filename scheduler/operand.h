@@ -43,6 +43,11 @@ hal_status hal_operand_resolve(const char *op, hal_operand *operand, bool spans)
 void hal_operands_align_slots(const hal_cmdlist *list, hal_operand *operands, uint32_t count);
 /* Whether the address is known up to multiples of `alignment`: of buffers it is. */
 bool hal_operand_placed(const hal_operand *operand, uint64_t alignment);
+/* Bytes from the last multiple of `alignment` in the memory to the operand: the memory counts, not the buffer, as
+ * imported memory may begin anywhere in its first page. 0 if alignment is 0. */
+uint64_t hal_operand_before(const hal_operand *operand, uint64_t alignment);
+/* Lets its span begin so many bytes earlier, for a view or an output that must begin at such a multiple. */
+void hal_operand_move_back(hal_operand *operand, uint64_t bytes);
 
 /* Whether two resolved operands share an element. Exact for column blocks of one matrix; else their byte ranges count.
  */

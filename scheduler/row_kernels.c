@@ -53,14 +53,9 @@ hal_row_shape hal_row_shape_of(const hal_device_info *info, uint64_t rows, uint6
     return shape;
 }
 
-static uint64_t before_view(const hal_device_info *info, const hal_operand *o)
-{
-    return (o->start + o->span.offset) % info->view_alignment;
-}
-
 bool hal_row_has_view(const hal_device_info *info, const hal_operand *o)
 {
-    const uint64_t texel = 4 * (uint64_t)hal_dtype_size(o->dtype), back = before_view(info, o);
+    const uint64_t texel = 4 * (uint64_t)hal_dtype_size(o->dtype), back = hal_operand_before(o, info->view_alignment);
     return hal_operand_placed(o, info->view_alignment) && back % texel == 0 && back <= o->span.offset &&
            (o->ld % 4 == 0 || o->rows == 1) && (back + o->bytes) / texel + 1 <= info->max_view_elements &&
            (back + o->bytes) <= INT32_MAX;
@@ -68,10 +63,9 @@ bool hal_row_has_view(const hal_device_info *info, const hal_operand *o)
 
 uint32_t hal_row_make_view(const hal_device_info *info, hal_operand *o, hal_view *view)
 {
-    const uint64_t size = hal_dtype_size(o->dtype), back = before_view(info, o);
+    const uint64_t size = hal_dtype_size(o->dtype), back = hal_operand_before(o, info->view_alignment);
     *view = size == 4 ? HAL_VIEW_RGBA32UI : size == 2 ? HAL_VIEW_RGBA16UI : HAL_VIEW_R32UI;
-    o->span.offset -= back;
-    o->span.size = back + o->bytes;
+    hal_operand_move_back(o, back);
     return (uint32_t)(back / (4 * size));
 }
 

@@ -180,7 +180,7 @@ static bool flat_fits(const hal_device_info *info, const problem *p, flat_form *
                                                                                : p->width;
     }
     return p->count <= FLAT_OUTER && hal_operand_placed(x, info->view_alignment) &&
-           (x->start + x->span.offset) % info->view_alignment <= x->span.offset && bytes < INT32_MAX &&
+           hal_operand_before(x, info->view_alignment) <= x->span.offset && bytes < INT32_MAX &&
            bytes / sizeof(uint32_t) <= info->max_view_elements && hal_flat_has_element_output(info, &p->operands[Y]);
 }
 
@@ -234,9 +234,8 @@ static hal_status record_flat_part(hal_cmdlist *list, const problem *p, const fl
         args.outer_y[i] = (uint32_t)at->y;
         outer *= at->count;
     }
-    const uint64_t back = (o[X].start + o[X].span.offset) % info->view_alignment;
-    o[X].span.offset -= back;
-    o[X].span.size = back + o[X].bytes;
+    const uint64_t back = hal_operand_before(&o[X], info->view_alignment);
+    hal_operand_move_back(&o[X], back);
     launch.spec.views[X] = form->wide_x ? HAL_VIEW_RGBA32UI : HAL_VIEW_R32UI;
     args.base_x = (uint32_t)(back / p->width + from * form->b.x);
     args.base_y = hal_flat_make_element_output(info, &o[Y]) * hal_dtype_size(o[Y].dtype) / p->width;

@@ -109,7 +109,7 @@ static hal_status open_problem(tuner *t, const hal_gemm_desc *given)
     if (status != HAL_OK) {
         return status;
     }
-    if (empty || p.k == 0 || hal_gemm_needs_any(&p)) {
+    if (empty || p.k == 0 || hal_gemm_has_options(&p)) {
         return hal_fail(HAL_ERROR_UNSUPPORTED,
                         "%s: nothing to choose: the product is empty, or has options that one kernel alone can do", op);
     }
