@@ -125,6 +125,8 @@ typedef struct bench_stage {
 typedef struct bench_times {
     double submit, wait, device; /* seconds of one call; device NAN if not asked for or not known */
 } bench_times;
+/* By the device's clock where that was asked for and is known, else by the host's. */
+double bench_times_seconds(const bench_times *times);
 
 bool bench_stage_open(bench_stage *stage, const bench_device *device, const bench_job *job);
 /* Call it `repeats` times, then wait. */

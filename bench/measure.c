@@ -35,12 +35,6 @@ static double job_work(const bench_job *job)
     return job->limit == BENCH_LIMIT_FMA ? job->flops : job->bytes;
 }
 
-/* On the device's clock where it is a GPU and has one. */
-static double seconds_of(const measurement *self, const bench_times *times)
-{
-    return !is_cpu(self) && times->device > 0 ? times->device : times->submit + times->wait;
-}
-
 static uint64_t copy_size(const bench_job *job)
 {
     const double least = 1 << 20, most = 1 << 28;
@@ -80,7 +74,7 @@ static bool run_job(measurement *self, uint32_t round)
     self->submit[round] = times.submit * 1e9;
     self->wait[round] = times.wait * 1e9;
     self->on_device[round] = times.device * 1e9;
-    self->seconds[round] = seconds_of(self, &times);
+    self->seconds[round] = bench_times_seconds(&times);
     return true;
 }
 
@@ -93,7 +87,7 @@ static bool run_floor(measurement *self, uint32_t round)
     else if (self->job->limit == BENCH_LIMIT_FMA)
         self->floor_rate[round] = self->published;
     else if (bench_stage_copy(&self->stage, size, self->floor_repeats, &times))
-        self->floor_rate[round] = 2 * (double)size * 1e-9 / seconds_of(self, &times);
+        self->floor_rate[round] = 2 * (double)size * 1e-9 / bench_times_seconds(&times);
     else
         return false;
     return true;
@@ -134,7 +128,7 @@ static bool choose_repeats(measurement *self)
     bench_times warm;
     if (!bench_stage_call(&self->stage, 1, !is_cpu(self), &warm))
         return false;
-    self->call_seconds = seconds_of(self, &warm);
+    self->call_seconds = bench_times_seconds(&warm);
     self->repeats = (uint32_t)fmin(fmax(ceil(round_seconds / self->call_seconds), 1), MAX_REPEATS);
     self->floor_repeats = 1;
     if (!run_floor(self, 0))

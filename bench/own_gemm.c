@@ -17,7 +17,7 @@ static bool call(bench_peer *peer, uint32_t repeats, double *seconds)
     bench_times times;
     if (!bench_stage_call(&self->stage, repeats, self->gpu, &times))
         return false;
-    *seconds = times.device > 0 ? times.device : times.submit + times.wait;
+    *seconds = bench_times_seconds(&times);
     return true;
 }
 

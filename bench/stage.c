@@ -121,6 +121,11 @@ static bool time_calls(bench_stage *stage, hal_status (*call)(bench_stage *stage
     return true;
 }
 
+double bench_times_seconds(const bench_times *times)
+{
+    return times->device > 0 ? times->device : times->submit + times->wait;
+}
+
 bool bench_stage_call(bench_stage *stage, uint32_t repeats, bool on_device, bench_times *times)
 {
     return time_calls(stage, call_job, stage->job->op, repeats, on_device, times);
