@@ -30,22 +30,27 @@ static hal_status tell_rope(hal_cmdlist *list, void *user)
                                    .first_position = c->first, .mode = c->mode));
 }
 
+static void create_tensor(operand *x, fixture *f, const char *name, matrix host, matrix_fill fill, uint64_t *seed)
+{
+    *x = (operand){.name = name, .host = host};
+    matrix_create(&x->host, fill, seed);
+    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = x->host.bytes, .label = name), &x->buffer));
+    operand_upload(x, f);
+}
+
 static void create_heads(operand *x, fixture *f, const char *name, hal_dtype dtype, uint64_t tokens, uint64_t heads,
                          uint64_t head_dim, matrix_fill fill, uint64_t *seed)
 {
     const bool heads_outside = random_below(seed, 3) == 0; /* [head][token][dim] */
     const uint64_t pad = random_below(seed, 2) ? random_below(seed, 5) : 0, row = head_dim + pad;
-    *x = (operand){.name = name,
-                   .host = {.dtype = dtype,
-                            .rows = heads,
-                            .columns = head_dim,
-                            .ld = heads_outside ? row * tokens : row,
-                            .stride = heads_outside ? row : row * heads,
-                            .batch = tokens,
-                            .offset = random_below(seed, 5)}};
-    matrix_create(&x->host, fill, seed);
-    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = x->host.bytes, .label = name), &x->buffer));
-    operand_upload(x, f);
+    const matrix host = {.dtype = dtype,
+                         .rows = heads,
+                         .columns = head_dim,
+                         .ld = heads_outside ? row * tokens : row,
+                         .stride = heads_outside ? row : row * heads,
+                         .batch = tokens,
+                         .offset = random_below(seed, 5)};
+    create_tensor(x, f, name, host, fill, seed);
 }
 
 static void create_tables(rope_case *c, fixture *f, uint64_t positions, uint64_t *seed)
@@ -151,17 +156,14 @@ static void create_wide(operand *x, fixture *f, const char *name, hal_dtype dtyp
                         bool outside, matrix_fill fill, uint64_t *seed)
 {
     const uint64_t row = (shape[2] + 31) / 32 * 32 + 32 * random_below(seed, 2);
-    *x = (operand){.name = name,
-                   .host = {.dtype = dtype,
-                            .rows = shape[1],
-                            .columns = shape[2],
-                            .ld = outside ? row * shape[0] : row,
-                            .stride = outside ? row : row * shape[1],
-                            .batch = shape[0],
-                            .offset = 32 * random_below(seed, 2)}};
-    matrix_create(&x->host, fill, seed);
-    OK(hal_buffer_create(f->device, HAL_BUFFER(.size = x->host.bytes, .label = name), &x->buffer));
-    operand_upload(x, f);
+    const matrix host = {.dtype = dtype,
+                         .rows = shape[1],
+                         .columns = shape[2],
+                         .ld = outside ? row * shape[0] : row,
+                         .stride = outside ? row : row * shape[1],
+                         .batch = shape[0],
+                         .offset = 32 * random_below(seed, 2)};
+    create_tensor(x, f, name, host, fill, seed);
 }
 
 static void create_wide_tables(rope_case *c, fixture *f, uint64_t positions, uint64_t *seed)

@@ -1,85 +1,12 @@
-/* test_plan_memory.c - a plan's life with one thing failing, for every thing: host memory (malloc and its like are
- * wrapped by the linker, for libhal and this test), device memory, submissions, compilations, the device. Whatever
- * failed, nothing is lost, and the same goes well right after. */
+/* test_plan_memory.c - a plan's life with one thing failing, for every thing: host memory, device memory, submissions,
+ * compilations, the device. Whatever failed, nothing is lost, and the same goes well right after. */
 #include "plan_case.h"
 
+#include "host_memory.h"
 #include "rows.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Of the wrapped functions. */
-static struct {
-    pthread_mutex_t lock;           /* drivers call back from threads of theirs */
-    bool counting, fails_elsewhere; /* elsewhere: on every thread but ... */
-    pthread_t main;                 /* ... this one */
-    uint64_t calls, fail_at;        /* 0: none fails */
-    int64_t live;                   /* allocations not freed */
-} host = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void __real_free(void *pointer);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-char *__wrap_strdup(const char *text);
-void __wrap_free(void *pointer);
-
-/* Whether this allocation may go on. */
-static bool allowed(int64_t change)
-{
-    pthread_mutex_lock(&host.lock);
-    host.calls += host.counting;
-    const bool elsewhere = host.fails_elsewhere && !pthread_equal(pthread_self(), host.main);
-    const bool fails = elsewhere || (host.counting && host.calls == host.fail_at);
-    host.live += fails ? 0 : change;
-    pthread_mutex_unlock(&host.lock);
-    errno = fails ? ENOMEM : errno;
-    return !fails;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return allowed(1) ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return allowed(1) ? __real_calloc(count, size) : NULL;
-}
-
-void *__wrap_realloc(void *pointer, size_t size)
-{
-    return allowed(pointer ? 0 : 1) ? __real_realloc(pointer, size) : NULL;
-}
-
-char *__wrap_strdup(const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    char *copy = __wrap_malloc(size);
-    return copy ? memcpy(copy, text, size) : NULL;
-}
-
-void __wrap_free(void *pointer)
-{
-    if (pointer) {
-        pthread_mutex_lock(&host.lock);
-        host.live--;
-        pthread_mutex_unlock(&host.lock);
-    }
-    __real_free(pointer);
-}
-
-static void count_from(uint64_t fail_at)
-{
-    host.calls = 0;
-    host.fail_at = fail_at;
-    host.counting = true;
-}
 
 /* A plan is made, recorded, run in two ways, asked and exported; everything is destroyed. The first failure. */
 static hal_status life(plan_case *c, bool spread)
@@ -98,7 +25,7 @@ static hal_status life(plan_case *c, bool spread)
     STEP(hal_plan_run(plan, c->f->stream, 5, HAL_BINDINGS(hal_whole(c->buffers[0]), hal_whole(c->buffers[1]))));
     STEP(hal_plan_get_stats(plan, 4, &stats));
     STEP(hal_plan_export(plan, &choices));
-    host.live += choices != NULL; /* the C library's own, freed by libhal */
+    host_memory_add_live(choices != NULL); /* the C library's own, freed by libhal */
     STEP(hal_plan_create(c->f->device, c->graph, HAL_PLAN(.choices = choices, .measure_rows = 2), &copy));
     STEP(hal_stream_wait(c->f->stream, TEST_TIMEOUT));
 #undef STEP
@@ -138,10 +65,9 @@ static void open_case(plan_case *c, fixture *f)
 /* The life in which the nth allocation fails; whether there was one. */
 static bool fail_host(plan_case *c, bool spread, uint64_t nth, uint32_t *failed)
 {
-    count_from(nth);
+    host_memory_count(nth);
     const hal_status status = life(c, spread);
-    const bool reached = host.calls >= nth;
-    host.counting = false;
+    const bool reached = host_memory_stop() >= nth;
     if (status != HAL_OK && (!reached || status != HAL_ERROR_OUT_OF_MEMORY)) {
         fail_msg("allocation %llu: %s: %s", (unsigned long long)nth, hal_status_name(status), hal_last_error());
     }
@@ -158,7 +84,7 @@ static void test_host_memory(void **state)
         settle(&c, &before);
         uint32_t failed = 0, grown = 0;
         for (uint64_t nth = 1;; nth += grown == 0) {
-            const int64_t live = host.live;
+            const int64_t live = host_memory_live();
             if (!fail_host(&c, spread, nth, &failed)) {
                 break;
             }
@@ -166,10 +92,10 @@ static void test_host_memory(void **state)
             assert_int_equal(after.count, before.count);
             assert_int_equal(after.current, before.current);
             /* Backends keep what a busy moment needed for the next one; what is lost is lost again each time. */
-            grown = host.live != live ? grown + 1 : 0;
+            grown = host_memory_live() != live ? grown + 1 : 0;
             if (grown > 3) {
                 fail_msg("allocation %llu fails and %lld are lost", (unsigned long long)nth,
-                         (long long)(host.live - live));
+                         (long long)(host_memory_live() - live));
             }
         }
         print_message("%u allocations of host memory failed\n", failed);
@@ -321,24 +247,15 @@ static void test_no_allocation(void **state)
         hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = replay, .measure_rows = 2));
         for (int turn = 0; turn < 200; turn++) {
             if (turn == 100) {
-                count_from(0);
+                host_memory_count(0);
             }
             OK(plan_run_on(&c, plan, c.f->stream, 2 + turn % 3, NULL));
             OK(hal_stream_wait(c.f->stream, TEST_TIMEOUT));
         }
-        host.counting = false;
-        assert_int_equal(host.calls, 0);
+        assert_int_equal(host_memory_stop(), 0);
         hal_plan_destroy(plan);
     }
     plan_case_close(&c);
-}
-
-static void fail_elsewhere(bool fails)
-{
-    pthread_mutex_lock(&host.lock);
-    host.main = pthread_self();
-    host.fails_elsewhere = fails;
-    pthread_mutex_unlock(&host.lock);
 }
 
 /* What fails in the background is told to who asks, runs go on being told, and it is tried again. */
@@ -346,7 +263,7 @@ static void test_background(void **state)
 {
     plan_case c;
     open_case(&c, *state);
-    fail_elsewhere(true);
+    host_memory_fail_elsewhere(true);
     hal_plan *plan = plan_create(&c, HAL_PLAN(.replay = true, .background = true, .measure_rows = 2));
     hal_plan_stats stats;
     for (uint32_t i = 0; i < 50 || !stats.programs_failed; i++) {
@@ -365,9 +282,9 @@ static void test_background(void **state)
     OK(hal_plan_explain(plan, 5, out));
     fclose(out);
     assert_non_null(strstr(text, "could not be recorded, the last: out of host memory"));
-    host.live++; /* the C library's own */
+    host_memory_add_live(1); /* the C library's own */
     free(text);
-    fail_elsewhere(false);
+    host_memory_fail_elsewhere(false);
     for (uint32_t i = 0; !stats.programs_recorded; i++) {
         OK(plan_run_on(&c, plan, c.f->stream, 5, NULL));
         OK(hal_stream_wait(c.f->stream, TEST_TIMEOUT));

@@ -1,48 +1,9 @@
 /* test_fusion_order.c - the order of steps while fusion merges them, and host memory that runs out at each allocation
- * of fusion and of the memory plan (malloc and its like are wrapped by the linker). */
+ * of fusion and of the memory plan. */
 #include "fusion_graphs.h"
 
+#include "host_memory.h"
 #include "memory_plan.h"
-
-static uint64_t fail_at; /* 1: the next allocation; 0: none */
-static int64_t live;     /* allocations not freed */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void __real_free(void *pointer);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-void __wrap_free(void *pointer);
-
-static bool allowed(int64_t change)
-{
-    const bool fails = fail_at && --fail_at == 0;
-    live += fails ? 0 : change;
-    return !fails;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return allowed(1) ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return allowed(1) ? __real_calloc(count, size) : NULL;
-}
-
-void *__wrap_realloc(void *pointer, size_t size)
-{
-    return allowed(pointer ? 0 : 1) ? __real_realloc(pointer, size) : NULL;
-}
-
-void __wrap_free(void *pointer)
-{
-    live -= pointer != NULL;
-    __real_free(pointer);
-}
 
 /* What reads the sum comes behind the step that adds and normalises, and takes with it what reads that. */
 static void readers_of_a_sum_move_behind(void **state)
@@ -105,18 +66,17 @@ static void out_of_memory_anywhere(void **state)
         hal_program program;
         hal_memory_plan plan = {0};
         assert_int_equal(hal_program_copy(hal_graph_program(f.graph), &program), HAL_OK);
-        const int64_t before = live;
-        fail_at = nth;
+        const int64_t before = host_memory_live();
+        host_memory_count(nth);
         hal_status status = hal_fuse(&program, &f.options, &f.decisions);
         const bool fused = status == HAL_OK;
         status = fused ? hal_memory_plan_make(&program, 16, NULL, NULL, &plan) : status;
-        const bool failed = fail_at == 0;
-        fail_at = 0;
+        const bool failed = host_memory_stop() >= nth;
         assert_int_equal(status, failed ? HAL_ERROR_OUT_OF_MEMORY : HAL_OK);
         assert_true(!failed || strstr(hal_last_error(), "out of host memory"));
         hal_memory_plan_clear(&plan);
         hal_decisions_clear(&f.decisions);
-        assert_int_equal(live, before);
+        assert_int_equal(host_memory_live(), before);
         assert_int_equal(hal_memory_plan_make(&program, 16, NULL, NULL, &plan), HAL_OK);
         assert_int_equal(hal_memory_plan_check(&program, 16, NULL, NULL, &plan), HAL_OK);
         assert_true(fused ? program.step_count == 3 * LAYERS : program.step_count >= 3 * LAYERS);

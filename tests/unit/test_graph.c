@@ -3,38 +3,12 @@
 #include "unit.h"
 
 #include "graph_tensors.h"
+#include "host_memory.h"
 #include "internal.h"
 #include "json.h"
 #include "program.h"
 #include <locale.h>
 #include <math.h>
-
-/* Allocation number `fail_at` from now on fails; 0: none does. The one state of the test: see the link options. */
-static uint64_t fail_at;
-
-static bool out_of_memory(void)
-{
-    return fail_at && --fail_at == 0;
-}
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return out_of_memory() ? NULL : __real_calloc(count, size);
-}
-void *__real_realloc(void *pointer, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-void *__wrap_realloc(void *pointer, size_t size)
-{
-    return out_of_memory() ? NULL : __real_realloc(pointer, size);
-}
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__wrap_strdup(const char *text)
-{
-    return out_of_memory() ? NULL : __real_strdup(text);
-}
 
 /* Shapes */
 
@@ -330,7 +304,7 @@ static void out_of_memory_anywhere(void **state)
     for (uint64_t nth = 1;; nth++) {
         hal_graph *graph = NULL;
         hal_program copy = {0};
-        fail_at = nth;
+        host_memory_count(nth);
         hal_status status = hal_graph_create(NULL, &graph);
         hal_tensor x = status == HAL_OK ? hal_graph_input(graph, "x", HAL_F16, HAL_DIMS(HAL_ROWS, 8)) : HAL_NO_TENSOR;
         for (int i = 0; status == HAL_OK && i < 40; i++) { /* the arrays grow twice */
@@ -343,8 +317,7 @@ static void out_of_memory_anywhere(void **state)
             assert_null(graph);
         }
         status = status == HAL_OK ? hal_program_copy(hal_graph_program(graph), &copy) : status;
-        const bool failed = fail_at == 0;
-        fail_at = 0;
+        const bool failed = host_memory_stop() >= nth;
         assert_int_equal(status, failed ? HAL_ERROR_OUT_OF_MEMORY : HAL_OK);
         hal_program_clear(&copy);
         hal_graph_destroy(graph);
