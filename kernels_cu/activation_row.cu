@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(ACTIVATION_ROW_THREADS)
         if (keep)
             store_four(kept, between, c, v);
     }
-    const float scale = hm_row_scale(__uint_as_float(greatest<ACTIVATION_ROW_THREADS>(most)));
+    const float scale = hm_row_scale(__uint_as_float(greatest<ACTIVATION_ROW_THREADS>(most, threadIdx.x, blockDim.x)));
     const bool wide = rows_wide(y, HAL_KERNEL_F8E4M3, ldy);
     if (first == 0)
         scales[row] = scale;

@@ -34,7 +34,7 @@ __device__ __forceinline__ void quantise_row(const void *d, uint64_t first, uint
     uint32_t mine = 0;
     for (uint32_t column = thread; column < n; column += THREADS)
         mine = max(mine, magnitude(flush_if(STRICT, load_element(d, dtype, first + column))));
-    const float by = hm_row_scale(__uint_as_float(greatest<THREADS>(mine)));
+    const float by = hm_row_scale(__uint_as_float(greatest<THREADS>(mine, thread, THREADS)));
     __syncthreads();
     if (thread == 0)
         *scale = by;

@@ -4,13 +4,14 @@
 
 #include <stdint.h>
 
-/* The greatest `mine` of a group of at most THREADS. To be called again behind a barrier. */
-template <uint32_t THREADS> __device__ __forceinline__ uint32_t greatest(uint32_t mine)
+/* The greatest `mine` of a group of `threads`, at most THREADS of them, of which this is `thread`. To be called again
+ * behind a barrier. */
+template <uint32_t THREADS>
+__device__ __forceinline__ uint32_t greatest(uint32_t mine, uint32_t thread, uint32_t threads)
 {
     __shared__ uint32_t partial[THREADS];
-    const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
     partial[thread] = mine;
-    for (uint32_t stride = blockDim.x * blockDim.y / 2; stride > 0; stride /= 2) {
+    for (uint32_t stride = threads / 2; stride > 0; stride /= 2) {
         __syncthreads();
         if (thread < stride)
             partial[thread] = max(partial[thread], partial[thread + stride]);

@@ -69,7 +69,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < 4; i++)
             most = max(most, magnitude(flush_if(strict, v[i])));
     }
-    const float one = hm_row_scale(__uint_as_float(greatest<THREADS>(most))), scale[4] = {one, one, one, one};
+    const float one = hm_row_scale(__uint_as_float(greatest<THREADS>(most, threadIdx.x, blockDim.x))),
+                scale[4] = {one, one, one, one};
     if (first == 0)
         scales[row] = one;
     for (uint32_t c = first; c < args.columns; c += 4 * blockDim.x) {
