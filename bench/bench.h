@@ -192,6 +192,10 @@ int bench_devices(const bench_options *options, FILE *out, bool colour);
 
 /* Open what --backend, HAL_BACKEND or nothing selects. 0, or the exit code after a message on stderr. */
 int bench_devices_choose(bench_run *run);
+/* Bind each thread of this process but the caller's to one CPU, in turn. */
+void bench_threads_spread(void);
+/* Open a device to be measured; if it is a CPU device, its threads are spread. */
+hal_status bench_device_open(const bench_device *device, hal_device **opened);
 
 /* The machine */
 

@@ -64,9 +64,8 @@ static bool create_buffer(graph_run *self, uint64_t size, hal_buffer **buffer)
 
 static bool open_run(graph_run *self, bench_graph_kind kind, const bench_graph_shape *shape)
 {
-    const hal_device_desc *device = HAL_DEVICE(.select = self->device->select, .label = "hal-bench");
     const hal_event_desc *timing = HAL_EVENT(.timing = true);
-    bool good = did(self, hal_device_open(device, &self->opened), "opening the device") &&
+    bool good = did(self, bench_device_open(self->device, &self->opened), "opening the device") &&
                 did(self, hal_stream_create(self->opened, HAL_STREAM(.label = "graph"), &self->stream), "a stream");
     if (good && self->device->info.timestamps)
         good = did(self, hal_event_create(self->opened, timing, &self->start), "an event") &&

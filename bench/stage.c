@@ -61,8 +61,7 @@ bool bench_stage_open(bench_stage *stage, const bench_device *device, const benc
     const hal_event_desc *timing = HAL_EVENT(.timing = true);
     *stage = (bench_stage){.job = job};
     bool good =
-        did(stage, hal_device_open(HAL_DEVICE(.select = device->select, .label = "hal-bench"), &stage->device),
-            "opening the device") &&
+        did(stage, bench_device_open(device, &stage->device), "opening the device") &&
         did(stage, hal_stream_create(stage->device, HAL_STREAM(.label = job->op), &stage->stream), "making a stream");
     if (good && device->info.timestamps)
         good = did(stage, hal_event_create(stage->device, timing, &stage->start), "making an event") &&

@@ -158,7 +158,7 @@ static bool tune_device(bench_run *run, const bench_device *device, workload *w)
 {
     hal_device *opened;
     tuning t = {.run = run, .device = device, .count = w->count};
-    if (hal_device_open(HAL_DEVICE(.select = device->select, .label = "hal-bench"), &opened) != HAL_OK) {
+    if (bench_device_open(device, &opened) != HAL_OK) {
         fprintf(stderr, "hal-bench: %s\n", hal_last_error());
         return false;
     }

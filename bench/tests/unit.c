@@ -14,6 +14,8 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -406,6 +408,39 @@ static void whole_files(void **state)
     assert_non_null(strstr(error, path));
 }
 
+static void *sleep_until_unlocked(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return NULL;
+}
+
+static void spread_threads(void **state)
+{
+    (void)state;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[2];
+    cpu_set_t all, own, cpus[2], both;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2)
+        skip();
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sleep_until_unlocked, &lock), 0);
+    bench_threads_spread();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_getaffinity_np(threads[i], sizeof cpus[i], &cpus[i]), 0);
+        assert_int_equal(CPU_COUNT(&cpus[i]), 1);
+    }
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    CPU_AND(&both, &cpus[0], &cpus[1]);
+    assert_int_equal(CPU_COUNT(&both), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    assert_true(CPU_EQUAL(&own, &all));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,7 +448,7 @@ int main(void)
         cmocka_unit_test(aligned_table),        cmocka_unit_test(times),        cmocka_unit_test(published_peaks),
         cmocka_unit_test(gemm_bound),           cmocka_unit_test(worst_errors), cmocka_unit_test(operator_cases),
         cmocka_unit_test(attention_bound),      cmocka_unit_test(host_limits),  cmocka_unit_test(json_of_operators),
-        cmocka_unit_test(json_of_rows),         cmocka_unit_test(whole_files),
+        cmocka_unit_test(json_of_rows),         cmocka_unit_test(whole_files),  cmocka_unit_test(spread_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
