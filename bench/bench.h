@@ -194,7 +194,8 @@ int bench_devices(const bench_options *options, FILE *out, bool colour);
 int bench_devices_choose(bench_run *run);
 /* Bind each thread of this process but the caller's to one CPU, in turn. */
 void bench_threads_spread(void);
-/* Open a device to be measured; if it is a CPU device, its threads are spread. */
+/* Open a device whose kernels are to be timed; if it is a CPU device, its threads are spread. Submission is timed
+ * without: where a waiting thread wakes is part of it. */
 hal_status bench_device_open(const bench_device *device, hal_device **opened);
 
 /* The machine */

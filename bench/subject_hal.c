@@ -86,7 +86,7 @@ static bool hal_open(bench_subject *subject, const bench_device *device)
     hal_subject *self = subject->state = calloc(1, sizeof *self);
     if (!self)
         return bench_subject_fail(subject, "out of memory");
-    if (bench_device_open(device, &self->device))
+    if (hal_device_open(HAL_DEVICE(.select = device->select, .label = "hal-bench"), &self->device))
         return failed(subject, "opening the device");
     if (hal_stream_create(self->device, HAL_STREAM(.label = "bench"), &self->stream) ||
         hal_event_create(self->device, HAL_EVENT(.label = "point"), &self->point))
