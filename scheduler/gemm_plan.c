@@ -1,8 +1,6 @@
 /* gemm_plan.c - which kernel, with which tile, on which grid. Decided by what the device is and can do and by the
  * shape, never by a driver's name. */
-#include "gemm.h"
-
-#include "core.h"
+#include "gemm_plan.h"
 
 typedef struct gemm_tile {
     uint32_t m, n, k, micro_m, micro_n;
@@ -22,13 +20,8 @@ static const gemm_tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32,
 static const char *const tiled_names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M",
                                           "TILE_N", "TILE_K",  "MICRO_M", "MICRO_N"};
 
-static uint32_t groups(uint32_t size, uint32_t tile)
-{
-    return size / tile + (size % tile != 0);
-}
-
-static void spec_start_with(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count,
-                            uint32_t operands)
+void hal_gemm_plan_start_with(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count,
+                              uint32_t operands)
 {
     static const hal_access accesses[GEMM_ALL_OPERANDS] = {HAL_READ, HAL_READ, HAL_READ, HAL_WRITE, HAL_READ,
                                                            HAL_READ, HAL_READ, HAL_READ, HAL_READ,  HAL_READ};
@@ -43,28 +36,26 @@ static void spec_start_with(gemm_plan *plan, const char *name, const uint32_t *c
     spec->group[0] = spec->group[1] = spec->group[2] = 1;
 }
 
-static void spec_start(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count)
+void hal_gemm_plan_start(gemm_plan *plan, const char *name, const uint32_t *constants, uint32_t count)
 {
-    spec_start_with(plan, name, constants, count, GEMM_OPERANDS);
+    hal_gemm_plan_start_with(plan, name, constants, count, GEMM_OPERANDS);
 }
 
-static void cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
+void hal_gemm_plan_cover(gemm_plan *plan, const gemm_problem *p, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
 {
     plan->tile_k = tile_k;
     plan->tile_m = tile_m;
     plan->tile_n = tile_n;
-    plan->grid = HAL_GRID3(groups(p->n, tile_n), groups(p->m, tile_m), p->batch);
+    plan->grid = HAL_GRID3(hal_groups(p->n, tile_n), hal_groups(p->m, tile_m), p->batch);
 }
 
-/* Whether the problem leaves the choice open, or wants this one. */
-static bool wanted(const gemm_problem *p, const char *kernel, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
+bool hal_gemm_plan_wanted(const gemm_problem *p, const char *kernel, uint32_t tile_m, uint32_t tile_n, uint32_t tile_k)
 {
     const gemm_choice *w = p->want;
     return !w || (strcmp(w->kernel, kernel) == 0 && w->tile_m == tile_m && w->tile_n == tile_n && w->tile_k == tile_k);
 }
 
-/* Beyond the device's limit loops would end early, and sums be wrong. */
-static bool loops_fit(const hal_device_info *info, const gemm_plan *plan)
+bool hal_gemm_plan_loops_fit(const hal_device_info *info, const gemm_plan *plan)
 {
     return info->max_loop_iterations == 0 || plan->iterations <= info->max_loop_iterations;
 }
@@ -81,11 +72,11 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
     const gemm_tile *best = NULL;
     for (size_t i = 0; i < TILE_COUNT; i++) {
         const gemm_tile *tile = &tiles[i];
-        if (!tile_fits(info, tile) || !wanted(p, "gemm", tile->m, tile->n, tile->k)) {
+        if (!tile_fits(info, tile) || !hal_gemm_plan_wanted(p, "gemm", tile->m, tile->n, tile->k)) {
             continue;
         }
         best = tile;
-        uint64_t count = (uint64_t)groups(p->m, tile->m) * groups(p->n, tile->n) * p->batch;
+        uint64_t count = hal_groups(p->m, tile->m) * hal_groups(p->n, tile->n) * p->batch;
         if (count >= 2 * (uint64_t)info->compute_units) {
             break;
         }
@@ -105,14 +96,13 @@ static hal_status plan_tiled(const hal_device_info *info, const gemm_problem *p,
                                   best->k,
                                   best->micro_m,
                                   best->micro_n};
-    spec_start(plan, "gemm", constants, 8);
+    hal_gemm_plan_start(plan, "gemm", constants, 8);
     plan->constant_names = tiled_names;
     plan->spec.group[0] = best->n / best->micro_n;
     plan->spec.group[1] = best->m / best->micro_m;
-    cover(plan, p, best->m, best->n, best->k);
-    plan->iterations =
-        (uint64_t)groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
-    if (!loops_fit(info, plan)) {
+    hal_gemm_plan_cover(plan, p, best->m, best->n, best->k);
+    plan->iterations = hal_groups(p->k, best->k) * TILED_TURNS(best->k) + 1 + (best->micro_n + 2) * best->micro_m + 1;
+    if (!hal_gemm_plan_loops_fit(info, plan)) {
         return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
                         info->max_loop_iterations);
     }
@@ -138,12 +128,12 @@ static hal_status plan_any(const hal_device_info *info, const gemm_problem *p, g
                         "gemm: the device allows groups of %u with %u bytes of shared memory; this needs 64 and %u",
                         info->max_group_size, info->max_shared_memory, parts == 1 ? 4608 : 6912);
     }
-    spec_start_with(plan, "gemm_any", constants, 3, GEMM_ALL_OPERANDS);
+    hal_gemm_plan_start_with(plan, "gemm_any", constants, 3, GEMM_ALL_OPERANDS);
     plan->constant_names = names;
     plan->spec.group[0] = plan->spec.group[1] = 8;
-    cover(plan, p, tile.m, tile.n, tile.k);
-    plan->iterations = (uint64_t)groups(p->k, tile.k) * TILED_TURNS(tile.k) + 1 + (tile.micro_n + 2) * tile.micro_m + 1;
-    if (!loops_fit(info, plan)) {
+    hal_gemm_plan_cover(plan, p, tile.m, tile.n, tile.k);
+    plan->iterations = hal_groups(p->k, tile.k) * TILED_TURNS(tile.k) + 1 + (tile.micro_n + 2) * tile.micro_m + 1;
+    if (!hal_gemm_plan_loops_fit(info, plan)) {
         return hal_fail(HAL_ERROR_LIMIT, "gemm: k is %u; the loops of this device end after %u turns; split k", p->k,
                         info->max_loop_iterations);
     }
@@ -167,8 +157,8 @@ hal_status hal_gemm_plan_queue(const hal_device_info *info, const gemm_problem *
     plan->grid = HAL_GRID3((uint32_t)groups, 1, 1);
     /* One group may have to take every tile, and then quantise every row. */
     plan->iterations = tasks * (turns + 2) + (uint64_t)p->m * (2 * (p->n / 64 + 1) + 8);
-    *fits =
-        loops_fit(info, plan) && work < info->compute_units * hal_gemm_slowest(info->type, 0) && tasks < UINT32_MAX / 2;
+    *fits = hal_gemm_plan_loops_fit(info, plan) && work < info->compute_units * hal_gemm_slowest(info->type, 0) &&
+            tasks < UINT32_MAX / 2;
     return HAL_OK;
 }
 
@@ -177,10 +167,10 @@ void hal_gemm_plan_combine(const hal_device_info *info, const gemm_problem *p, g
     static const char *const names[] = {"THREADS", "PARTS"};
     const uint32_t threads = info->max_group_size < 64 ? info->max_group_size : 64;
     const uint32_t constants[] = {threads, p->swiglu ? 2 : 1};
-    spec_start_with(plan, "gemm_combine", constants, 2, GEMM_ALL_OPERANDS);
+    hal_gemm_plan_start_with(plan, "gemm_combine", constants, 2, GEMM_ALL_OPERANDS);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
-    cover(plan, p, 1, 4 * threads, 0);
+    hal_gemm_plan_cover(plan, p, 1, 4 * threads, 0);
 }
 
 /* Sums for each element of D. */
@@ -195,9 +185,9 @@ static void start_task(gemm_plan *plan, const gemm_problem *p, const char *name,
     if (hal_gemm_has_options(p)) {
         constants[count++] = p->mode == HAL_MODE_STRICT;
         constants[count++] = sums_of(p);
-        spec_start_with(plan, name, constants, count, GEMM_ALL_OPERANDS);
+        hal_gemm_plan_start_with(plan, name, constants, count, GEMM_ALL_OPERANDS);
     } else {
-        spec_start(plan, name, constants, count);
+        hal_gemm_plan_start(plan, name, constants, count);
     }
 }
 
@@ -227,7 +217,7 @@ static bool task_tile(const hal_device_info *info, const gemm_problem *p, uint32
                 continue;
             }
             tile[0] = rows[j];
-            if ((uint64_t)groups(p->m, rows[j]) * groups(p->n, n / sums_of(p)) * p->batch >=
+            if (hal_groups(p->m, rows[j]) * hal_groups(p->n, n / sums_of(p)) * p->batch >=
                 4 * (uint64_t)info->compute_units) {
                 break;
             }
@@ -258,7 +248,7 @@ static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_p
     uint32_t constants[8] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b, tile[0], tile[1], tile[2]};
     start_task(plan, p, "gemm_task", constants, 6);
     plan->constant_names = names;
-    cover(plan, p, tile[0], tile[1] / sums_of(p), tile[2]);
+    hal_gemm_plan_cover(plan, p, tile[0], tile[1] / sums_of(p), tile[2]);
     return true;
 }
 
@@ -279,16 +269,16 @@ static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_pl
         uint32_t threads = 32 * (shapes[i].m / shapes[i].warp_m) * (shapes[i].n / shapes[i].warp_n);
         uint32_t shared = GEMM_MMA_SHARED(shapes[i].m, shapes[i].n, shapes[i].k, shapes[i].stages);
         if (threads > info->max_group_size || shared > info->max_shared_memory ||
-            !wanted(p, "gemm_mma", shapes[i].m, shapes[i].n, shapes[i].k)) {
+            !hal_gemm_plan_wanted(p, "gemm_mma", shapes[i].m, shapes[i].n, shapes[i].k)) {
             continue;
         }
         const uint32_t constants[] = {(uint32_t)dtype, p->trans_a,       p->trans_b,       shapes[i].m,     shapes[i].n,
                                       shapes[i].k,     shapes[i].warp_m, shapes[i].warp_n, shapes[i].stages};
-        spec_start(plan, "gemm_mma", constants, 9);
+        hal_gemm_plan_start(plan, "gemm_mma", constants, 9);
         plan->constant_names = names;
         plan->spec.group[0] = threads;
         plan->spec.dynamic_shared = shared;
-        cover(plan, p, shapes[i].m, shapes[i].n, shapes[i].k);
+        hal_gemm_plan_cover(plan, p, shapes[i].m, shapes[i].n, shapes[i].k);
         found = true;
         if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
             break;
@@ -308,7 +298,7 @@ static bool plan_async(const hal_device_info *info, const gemm_problem *p, gemm_
         uint32_t n, stages;
     } shapes[] = {{256, 4}, {128, 6}};
     const hal_dtype dtype = p->operands[GEMM_A].dtype;
-    const uint64_t small_tiles = (uint64_t)groups(p->m, TILE_M) * groups(p->n, 128) * p->batch;
+    const uint64_t small_tiles = hal_groups(p->m, TILE_M) * hal_groups(p->n, 128) * p->batch;
     const bool pays =
         p->want || p->mode == HAL_MODE_BATCH_INVARIANT || (p->m > TILE_M / 2 && 2 * small_tiles >= info->compute_units);
     if (!info->async_matrix || !pays || info->max_group_size < THREADS || dtype == HAL_F32 || p->k == 0) {
@@ -318,15 +308,15 @@ static bool plan_async(const hal_device_info *info, const gemm_problem *p, gemm_
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const uint32_t n = shapes[i].n, stages = shapes[i].stages;
         const uint32_t shared = GEMM_ASYNC_SHARED(TILE_M, n, TILE_K, stages);
-        if (shared > info->max_shared_memory || !wanted(p, "gemm_async", TILE_M, n, TILE_K)) {
+        if (shared > info->max_shared_memory || !hal_gemm_plan_wanted(p, "gemm_async", TILE_M, n, TILE_K)) {
             continue;
         }
         const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, TILE_M, n, TILE_K, stages};
-        spec_start(plan, "gemm_async", constants, 7);
+        hal_gemm_plan_start(plan, "gemm_async", constants, 7);
         plan->constant_names = names;
         plan->spec.group[0] = THREADS;
         plan->spec.dynamic_shared = shared;
-        cover(plan, p, TILE_M, n, TILE_K);
+        hal_gemm_plan_cover(plan, p, TILE_M, n, TILE_K);
         found = true;
         if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
             break;
@@ -353,10 +343,10 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < sizeof tiles_n / sizeof tiles_n[0]; i++) {
         const uint32_t columns = tiles_n[i].columns;
-        const uint64_t tasks = (uint64_t)groups(p->n, columns / sums_of(p)) * p->batch;
+        const uint64_t tasks = hal_groups(p->n, columns / sums_of(p)) * p->batch;
         const uint64_t cost = hal_groups(tasks, info->compute_units) * columns * tiles_n[i].price;
         if (2 * rows * columns * sizeof(float) <= info->max_shared_memory && cost < least &&
-            wanted(p, "gemm_task_small", rows, columns, columns)) {
+            hal_gemm_plan_wanted(p, "gemm_task_small", rows, columns, columns)) {
             tile_n = tile_k = columns;
             least = cost;
         }
@@ -367,7 +357,7 @@ static bool plan_task_small(const hal_device_info *info, const gemm_problem *p, 
     uint32_t constants[8] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, tile_k};
     start_task(plan, p, "gemm_task_small", constants, 5);
     plan->constant_names = names;
-    cover(plan, p, rows, tile_n / sums_of(p), tile_k);
+    hal_gemm_plan_cover(plan, p, rows, tile_n / sums_of(p), tile_k);
     return true;
 }
 
@@ -386,90 +376,13 @@ static bool plan_small(const hal_device_info *info, const gemm_problem *p, gemm_
         return false;
     }
     const uint32_t constants[] = {(uint32_t)p->operands[GEMM_A].dtype, p->trans_b, rows, tile_n, threads};
-    spec_start(plan, "gemm_small", constants, 5);
+    hal_gemm_plan_start(plan, "gemm_small", constants, 5);
     plan->constant_names = names;
     plan->spec.group[0] = threads;
-    cover(plan, p, rows, tile_n, threads);
-    const uint32_t slices = threads / tile_n, items = groups(rows * tile_n, threads);
-    plan->iterations = (uint64_t)groups(p->k, slices) + 1 + (uint64_t)items * (slices + 2) + 1;
-    return loops_fit(info, plan) && wanted(p, "gemm_small", rows, tile_n, threads);
-}
-
-/* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
-static bool indexes_fit(const hal_operand *o)
-{
-    return o->rows * o->ld <= INT32_MAX;
-}
-
-/* How an operand is seen as texels of 16 bytes: where the view starts, and whether rows start inside texels. */
-static bool view_operand(const hal_device_info *info, const hal_operand *o, uint32_t batch, uint64_t *back,
-                         uint64_t *bytes, uint32_t *shift)
-{
-    const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
-    if (!hal_operand_placed(o, info->view_alignment)) {
-        return false; /* its address is not known until submit, and a view's is restricted */
-    }
-    *back = hal_operand_before(o, info->view_alignment);
-    if (*back > o->span.offset) {
-        return false; /* a view would begin before the buffer */
-    }
-    *bytes = *back + o->bytes;
-    *shift = *back % 16 != 0 || o->ld % texel != 0 || (batch > 1 && o->stride % texel != 0);
-    return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
-}
-
-/* Groups of 8 rows that share what is fetched of B. More take longer to compile: only where there is much to compute.
- */
-static uint32_t texel_row_groups(const gemm_problem *p, bool shift_b)
-{
-    const bool large = (uint64_t)p->m * p->n >= (UINT64_C(1) << 24) / p->k;
-    const uint32_t best = p->operands[GEMM_A].dtype == HAL_F32 ? (shift_b ? 6 : 4) : 2;
-    const uint32_t most = groups(p->m, 8);
-    return !large ? 1 : best < most ? best : most;
-}
-
-/* One core's task in GLSL: operands as texel views, where they can be, since texels are fetched without a branch. */
-static bool plan_texel_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_plan *plan)
-{
-    static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
-                                        "SHIFT_A", "SHIFT_B", "DTYPE_D", "EXTRAS"};
-    const hal_operand *o = p->operands;
-    uint64_t back[2], bytes[2];
-    uint32_t shift[2] = {1, 1};
-    if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != 8 || info->max_group_size < 8 ||
-        p->k == 0 || !indexes_fit(&o[GEMM_A]) || !indexes_fit(&o[GEMM_B])) {
-        return false;
-    }
-    const bool views = !(without & GEMM_KERNEL_VIEWS) &&
-                       view_operand(info, &o[GEMM_A], p->batch, &back[0], &bytes[0], &shift[0]) &&
-                       view_operand(info, &o[GEMM_B], p->batch, &back[1], &bytes[1], &shift[1]);
-    if (!views) {
-        shift[0] = shift[1] = 1;
-    }
-    const hal_dtype dtype = o[GEMM_A].dtype;
-    const bool extras = o[GEMM_C].present || o[GEMM_BIAS].present || o[GEMM_RESIDUAL].present || p->act != HAL_ACT_NONE;
-    const uint32_t columns = dtype == HAL_F32 ? 32 : 64;
-    const uint32_t row_groups = p->want ? p->want->tile_m / 8 : texel_row_groups(p, shift[1]);
-    if (row_groups < 1 || row_groups > 8) {
-        return false;
-    }
-    const uint32_t constants[] = {
-        (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
-        extras};
-    spec_start(plan, views ? "gemm_task" : "gemm_task_address", constants, 8);
-    plan->constant_names = names;
-    plan->spec.group[0] = 8;
-    if (views) {
-        plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
-        plan->back_a = back[0];
-        plan->back_b = back[1];
-        plan->view_a = bytes[0];
-        plan->view_b = bytes[1];
-    }
-    cover(plan, p, 8 * row_groups, columns, 0);
-    const uint32_t step = dtype == HAL_F32 ? 16 : 8;
-    plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
-    return loops_fit(info, plan) && wanted(p, plan->spec.name, 8 * row_groups, columns, 0);
+    hal_gemm_plan_cover(plan, p, rows, tile_n, threads);
+    const uint32_t slices = threads / tile_n, items = hal_groups(rows * tile_n, threads);
+    plan->iterations = hal_groups(p->k, slices) + 1 + (uint64_t)items * (slices + 2) + 1;
+    return hal_gemm_plan_loops_fit(info, plan) && hal_gemm_plan_wanted(p, "gemm_small", rows, tile_n, threads);
 }
 
 /* One core's task, or subgroup, a tile. */
@@ -477,7 +390,7 @@ static bool plan_any_task(const hal_device_info *info, const gemm_problem *p, ui
                           gemm_plan *plan)
 {
     if (info->max_view_elements) {
-        return plan_texel_task(info, p, without, plan);
+        return hal_gemm_plan_texel_task(info, p, without, plan);
     }
     return p->want ? plan_task(info, p, plan) || (few && plan_task_small(info, p, plan))
            : few   ? plan_task_small(info, p, plan)
