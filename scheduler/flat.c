@@ -1,6 +1,8 @@
 /* flat.c - see flat.h. */
 #include "flat.h"
 
+#include <string.h>
+
 enum { OUTPUT_ALIGNMENT = 32, MOST_RUNS = 64 }; /* more runs make longer kernels */
 
 bool hal_flat_device(const hal_device_info *info)
@@ -79,6 +81,16 @@ uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *o, hal
     *view = size == 4 ? HAL_VIEW_R32UI : HAL_VIEW_R16UI;
     hal_operand_move_back(o, back);
     return (uint32_t)(back / size);
+}
+
+hal_flat_words hal_flat_words_of(const void *args, size_t size)
+{
+    hal_flat_words flat = {0};
+    for (uint32_t i = 0; i < FLAT_DIGITS; i++) {
+        flat.words[i] = i;
+    }
+    memcpy(flat.words + FLAT_DIGITS, args, size);
+    return flat;
 }
 
 void hal_flat_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,

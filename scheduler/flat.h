@@ -38,4 +38,10 @@ uint32_t hal_flat_make_elements(const hal_device_info *info, hal_operand *operan
 void hal_flat_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
                            const char *const *names, uint32_t count, uint32_t args_size, uint32_t subgroups);
 
+/* What such a kernel's push constants are: FLAT_DIGITS, then its arguments, `size` bytes. */
+typedef struct hal_flat_words {
+    uint32_t words[HAL_FLAT_ARGS / sizeof(uint32_t)];
+} hal_flat_words;
+hal_flat_words hal_flat_words_of(const void *args, size_t size);
+
 #endif

@@ -15,7 +15,8 @@
  *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256 (CL, GLSL: 32 64)
  *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
- *              DTYPE_D EXTRAS; gemm_task_address where no views can be made
+ *              DTYPE_D EXTRAS; gemm_task_address where no views can be made; gemm_task_flat, with FLAGS REST for the
+ *              last two, where D's rows start at multiples of 32 bytes (gemm_texel.c)
  *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
  *              both in OpenCL: with STRICT PARTS behind these, all that gemm_any has; then TILE_N counts columns of B
  *  gemm_combine  work-groups: what the first of two phases (gemm_phases.c) stored, and the epilogue. THREADS PARTS
@@ -204,13 +205,20 @@ static uint32_t scale_flag(const hal_operand *scale, bool one)
     return !scale->present ? 0 : one ? GEMM_SCALE_ONE : GEMM_SCALE_EACH;
 }
 
-void hal_gemm_arguments(const gemm_problem *p, const gemm_plan *plan, hal_gemm_args *args)
+uint32_t hal_gemm_flags(const gemm_problem *p)
 {
     const hal_operand *o = p->operands;
     uint32_t dtypes[GEMM_OPERANDS];
     for (size_t i = 0; i < GEMM_OPERANDS; i++) {
         dtypes[i] = o[i].present ? (uint32_t)o[i].dtype : 0;
     }
+    return GEMM_FLAGS(dtypes[GEMM_C], dtypes[GEMM_D], dtypes[GEMM_BIAS], dtypes[GEMM_RESIDUAL], (uint32_t)p->between,
+                      (uint32_t)p->act);
+}
+
+void hal_gemm_arguments(const gemm_problem *p, const gemm_plan *plan, hal_gemm_args *args)
+{
+    const hal_operand *o = p->operands;
     *args = (hal_gemm_args){.m = p->m,
                             .n = p->n,
                             .k = p->k,
@@ -219,8 +227,7 @@ void hal_gemm_arguments(const gemm_problem *p, const gemm_plan *plan, hal_gemm_a
                             .swiglu_alpha = p->swiglu_alpha,
                             .base_a = (uint32_t)(plan->back_a / hal_dtype_size(o[GEMM_A].dtype)),
                             .base_b = (uint32_t)(plan->back_b / hal_dtype_size(o[GEMM_B].dtype))};
-    args->flags = GEMM_FLAGS(dtypes[GEMM_C], dtypes[GEMM_D], dtypes[GEMM_BIAS], dtypes[GEMM_RESIDUAL],
-                             (uint32_t)p->between, (uint32_t)p->act) |
+    args->flags = hal_gemm_flags(p) |
                   GEMM_SCALES(scale_flag(&o[GEMM_AT_SCALE_A], p->one_scale_a),
                               scale_flag(&o[GEMM_AT_SCALE_B], p->one_scale_b), scale_flag(&o[GEMM_AT_SCALE_D], false)) |
                   (p->trans_a ? GEMM_TRANS_A : 0) | (p->trans_b ? GEMM_TRANS_B : 0) | (p->trans_d ? GEMM_TRANS_D : 0) |
@@ -244,6 +251,9 @@ void hal_gemm_arguments(const gemm_problem *p, const gemm_plan *plan, hal_gemm_a
 hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan, const gemm_problem *problem,
                              uint64_t most_groups)
 {
+    if (plan->flat) {
+        return hal_gemm_dispatch_flat(list, kernel, plan, problem, most_groups);
+    }
     hal_gemm_args args;
     hal_gemm_arguments(problem, plan, &args);
     hal_span spans[GEMM_ALL_OPERANDS] = {{0}};

@@ -38,6 +38,8 @@ typedef struct gemm_problem {
 /* A kernel and how to launch it. */
 typedef struct gemm_plan {
     hal_kernel_spec spec;
+    const char *choice; /* what a gemm_choice calls the kernel in all its forms */
+    bool flat;          /* gemm_task_flat, which has arguments of its own */
     const char *const *constant_names;
     uint32_t operands; /* spans that it takes */
     hal_grid grid;
@@ -87,8 +89,9 @@ hal_status hal_gemm_plan_queue(const hal_device_info *info, const gemm_problem *
 /* FLOP/s that a compute unit reaches at the least. */
 double hal_gemm_slowest(hal_device_type type, gemm_kernel kernel);
 
-/* The argument struct of every kernel. */
+/* The argument struct of every kernel but gemm_task_flat; its flags that the plain kernels heed. */
 void hal_gemm_arguments(const gemm_problem *problem, const gemm_plan *plan, hal_gemm_args *args);
+uint32_t hal_gemm_flags(const gemm_problem *problem);
 /* Check a descriptor. *empty: there is nothing to do. `spans`: A, B and D must be given. */
 hal_status hal_gemm_resolve(const hal_gemm_desc *desc, bool spans, gemm_problem *problem, bool *empty);
 /* Records a problem's dispatches; most_groups of each, 0: as planned. */
@@ -97,6 +100,9 @@ hal_status hal_gemm_record(hal_cmdlist *list, const hal_gemm_desc *desc, uint32_
 /* One dispatch of a plan. */
 hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan, const gemm_problem *problem,
                              uint64_t most_groups);
+/* The same of a flat one (gemm_texel.c). */
+hal_status hal_gemm_dispatch_flat(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan,
+                                  const gemm_problem *problem, uint64_t most_groups);
 
 /* Two phases, for a problem with a workspace (gemm_phases.c). */
 typedef struct gemm_phases {

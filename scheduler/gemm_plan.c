@@ -28,6 +28,7 @@ void hal_gemm_plan_start_with(gemm_plan *plan, const char *name, const uint32_t 
     memset(plan, 0, sizeof *plan);
     hal_kernel_spec *spec = &plan->spec;
     snprintf(spec->name, sizeof spec->name, "%s", name);
+    plan->choice = name;
     memcpy(spec->constants, constants, count * sizeof *constants);
     spec->constant_count = count;
     memcpy(spec->bindings, accesses, operands * sizeof *accesses);
@@ -432,7 +433,7 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
 gemm_choice hal_gemm_choice_of(const gemm_plan *plan)
 {
     gemm_choice choice = {.tile_m = plan->tile_m, .tile_n = plan->tile_n, .tile_k = plan->tile_k};
-    memcpy(choice.kernel, plan->spec.name, sizeof choice.kernel);
+    snprintf(choice.kernel, sizeof choice.kernel, "%s", plan->choice);
     return choice;
 }
 

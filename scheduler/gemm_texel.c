@@ -1,6 +1,11 @@
 /* gemm_texel.c - the plan of a core's task in GLSL: operands as texel views, where they can be, since texels are
- * fetched without a branch. */
+ * fetched without a branch. Three forms: gemm_task_flat, where D and what the epilogue reads allow it (flat.h);
+ * gemm_task; and gemm_task_address, where A and B allow no views. */
 #include "gemm_plan.h"
+
+#include "flat.h"
+#include "recording.h"
+#include "row_kernels.h"
 
 /* Whether a problem's operand can be indexed in 32 bits, with room for an edge tile. */
 static bool indexes_fit(const hal_operand *o)
@@ -35,6 +40,124 @@ static uint32_t texel_row_groups(const gemm_problem *p, bool shift_b)
     return !large ? 1 : best < most ? best : most;
 }
 
+static const int finishing[] = {GEMM_C, GEMM_BIAS, GEMM_RESIDUAL}; /* what the epilogue reads */
+enum { FINISHING = sizeof finishing / sizeof finishing[0] };
+
+/* Each epilogue is a kernel of its own, and takes its time to compile: only those of D's dtype throughout. */
+static bool fits_flat(const hal_device_info *info, const gemm_problem *p)
+{
+    const hal_operand *d = &p->operands[GEMM_D];
+    bool fits = hal_flat_device(info) && hal_flat_has_output(info, d) &&
+                (p->batch == 1 || d->stride * hal_dtype_size(d->dtype) % 32 == 0) &&
+                (p->between == HAL_F32 || p->between == d->dtype);
+    for (int i = 0; i < FINISHING; i++) {
+        const hal_operand *o = &p->operands[finishing[i]];
+        fits = fits && (!o->present || (o->dtype == d->dtype && hal_flat_has_elements(info, o)));
+    }
+    return fits;
+}
+
+/* Whether what the epilogue reads can be read by four neighbours, which a lane has where B is plain. */
+static bool fits_fours(const hal_device_info *info, const gemm_problem *p)
+{
+    bool fits = !p->trans_b;
+    for (int i = 0; i < FINISHING; i++) {
+        const hal_operand *o = &p->operands[finishing[i]];
+        fits = fits && (!o->present || (hal_row_has_view(info, o) && (p->batch == 1 || o->stride % 4 == 0)));
+    }
+    return fits;
+}
+
+/* Makes views of what the epilogue reads, and an output of D. What is absent shares A's view. */
+static void make_flat(const hal_device_info *info, const gemm_problem *p, hal_operand *o, hal_view *views,
+                      hal_gemm_flat_args *args)
+{
+    const bool fours = fits_fours(info, p);
+    uint32_t base[GEMM_OPERANDS] = {0};
+    for (int i = 0; i < FINISHING; i++) {
+        const int at = finishing[i];
+        views[at] = views[GEMM_A];
+        if (o[at].present) {
+            base[at] =
+                fours ? hal_row_make_view(info, &o[at], &views[at]) : hal_flat_make_elements(info, &o[at], &views[at]);
+        }
+    }
+    *args = (hal_gemm_flat_args){.m = p->m,
+                                 .n = p->n,
+                                 .k = p->k,
+                                 .alpha = p->alpha,
+                                 .beta = p->beta,
+                                 .base_c = base[GEMM_C],
+                                 .base_d = hal_flat_make_output(info, &o[GEMM_D]),
+                                 .base_bias = base[GEMM_BIAS],
+                                 .base_r = base[GEMM_RESIDUAL],
+                                 .lda = (uint32_t)o[GEMM_A].ld,
+                                 .ldb = (uint32_t)o[GEMM_B].ld,
+                                 .ldc = (uint32_t)o[GEMM_C].ld,
+                                 .ldd = (uint32_t)o[GEMM_D].ld,
+                                 .ldr = (uint32_t)o[GEMM_RESIDUAL].ld,
+                                 .stride_a = (uint32_t)o[GEMM_A].stride,
+                                 .stride_b = (uint32_t)o[GEMM_B].stride,
+                                 .stride_c = (uint32_t)o[GEMM_C].stride,
+                                 .stride_d = (uint32_t)o[GEMM_D].stride,
+                                 .stride_r = (uint32_t)o[GEMM_RESIDUAL].stride};
+}
+
+/* Constants beyond the six that all forms have. */
+static void add_constants(gemm_plan *plan, const char *const *names, const uint32_t *constants, uint32_t count)
+{
+    hal_kernel_spec *spec = &plan->spec;
+    memcpy(spec->constants + spec->constant_count, constants, count * sizeof *constants);
+    spec->constant_count += count;
+    plan->constant_names = names;
+}
+
+static void flatten(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
+{
+    static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS", "SHIFT_A",
+                                        "SHIFT_B", "FLAGS",   "REST",    "FOURS"};
+    hal_operand o[GEMM_OPERANDS];
+    hal_gemm_flat_args args;
+    memcpy(o, p->operands, sizeof o);
+    make_flat(info, p, o, plan->spec.views, &args);
+    /* What is rounded to matters only before an activation or a residual. */
+    gemm_problem usual = *p;
+    if (p->act == HAL_ACT_NONE && !o[GEMM_RESIDUAL].present) {
+        usual.between = HAL_F32;
+    }
+    const uint32_t constants[] = {hal_gemm_flags(&usual), p->n * hal_dtype_size(o[GEMM_D].dtype) % 32 != 0,
+                                  fits_fours(info, p)};
+    add_constants(plan, names, constants, 3);
+    plan->flat = true;
+    plan->spec.plain = true;
+    plan->spec.args_size = sizeof args + FLAT_DIGITS * (uint32_t)sizeof(uint32_t);
+}
+
+hal_status hal_gemm_dispatch_flat(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan,
+                                  const gemm_problem *problem, uint64_t most_groups)
+{
+    hal_operand o[GEMM_OPERANDS];
+    hal_view views[GEMM_OPERANDS] = {HAL_VIEW_NONE};
+    hal_span spans[GEMM_OPERANDS];
+    uint32_t alignments[GEMM_OPERANDS];
+    hal_gemm_flat_args args;
+    memcpy(o, problem->operands, sizeof o);
+    make_flat(hal_device_get_info(hal_cmdlist_device(list)), problem, o, views, &args);
+    hal_operand_move_back(&o[GEMM_A], plan->back_a);
+    hal_operand_move_back(&o[GEMM_B], plan->back_b);
+    args.base_a = (uint32_t)(plan->back_a / hal_dtype_size(o[GEMM_A].dtype));
+    args.base_b = (uint32_t)(plan->back_b / hal_dtype_size(o[GEMM_B].dtype));
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        const hal_operand *bound = &o[o[i].present ? i : GEMM_A];
+        spans[i] = bound->span;
+        alignments[i] = hal_dtype_size(bound->dtype);
+    }
+    const hal_flat_words words = hal_flat_words_of(&args, sizeof args);
+    const hal_dispatch_rules rules = {alignments, most_groups ? most_groups : plan->most_groups};
+    return hal_cmd_dispatch_with(list, kernel, plan->grid, spans, GEMM_OPERANDS, &rules, words.words,
+                                 plan->spec.args_size);
+}
+
 bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_plan *plan)
 {
     static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
@@ -59,11 +182,10 @@ bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p
     if (row_groups < 1 || row_groups > 8) {
         return false;
     }
-    const uint32_t constants[] = {
-        (uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1], extras ? 0 : (uint32_t)o[GEMM_D].dtype,
-        extras};
-    hal_gemm_plan_start(plan, views ? "gemm_task" : "gemm_task_address", constants, 8);
-    plan->constant_names = names;
+    const bool flat = views && fits_flat(info, p);
+    const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, row_groups, shift[0], shift[1]};
+    hal_gemm_plan_start(plan, flat ? "gemm_task_flat" : views ? "gemm_task" : "gemm_task_address", constants, 6);
+    plan->choice = "gemm_task";
     plan->spec.group[0] = 8;
     if (views) {
         plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
@@ -72,8 +194,13 @@ bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p
         plan->view_a = bytes[0];
         plan->view_b = bytes[1];
     }
+    if (flat) {
+        flatten(info, p, plan);
+    } else {
+        add_constants(plan, names, (const uint32_t[]){extras ? 0 : (uint32_t)o[GEMM_D].dtype, extras}, 2);
+    }
     hal_gemm_plan_cover(plan, p, 8 * row_groups, columns, 0);
     const uint32_t step = dtype == HAL_F32 ? 16 : 8;
     plan->iterations = (uint64_t)p->k / step + 1 + p->k % step + 1 + (uint64_t)row_groups * columns + 1;
-    return hal_gemm_plan_loops_fit(info, plan) && hal_gemm_plan_wanted(p, plan->spec.name, 8 * row_groups, columns, 0);
+    return hal_gemm_plan_loops_fit(info, plan) && hal_gemm_plan_wanted(p, plan->choice, 8 * row_groups, columns, 0);
 }

@@ -38,6 +38,9 @@
 typedef struct hal_gemm_args {
 #include "kernel_args_gemm.inc"
 } hal_gemm_args;
+typedef struct hal_gemm_flat_args {
+#include "kernel_args_gemm_flat.inc"
+} hal_gemm_flat_args;
 #endif
 
 /* flags: a dtype in three bits for each operand of the epilogue (0: absent) and for what is rounded to between its

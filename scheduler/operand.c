@@ -252,13 +252,10 @@ hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator
         alignments[i] = hal_dtype_size(bound->dtype);
     }
     const hal_dispatch_rules rules = {alignments, launch->most_groups};
-    uint32_t flat[HAL_FLAT_ARGS / sizeof(uint32_t)];
+    hal_flat_words flat;
     if (launch->spec.plain) {
-        for (uint32_t i = 0; i < FLAT_DIGITS; i++) {
-            flat[i] = i;
-        }
-        memcpy(flat + FLAT_DIGITS, args, launch->spec.args_size - FLAT_DIGITS * sizeof *flat);
-        args = flat;
+        flat = hal_flat_words_of(args, launch->spec.args_size - FLAT_DIGITS * sizeof *flat.words);
+        args = flat.words;
     }
     return hal_cmd_dispatch_with(list, kernel, launch->grid, spans, count, &rules, args, launch->spec.args_size);
 }

@@ -392,7 +392,8 @@ int main(void)
                                        cmocka_unit_test(test_split_is_equal),
                                        cmocka_unit_test(test_split_count),
                                        cmocka_unit_test(test_async_matrix),
-                                       cmocka_unit_test(test_async_choice)};
+                                       cmocka_unit_test(test_async_choice),
+                                       cmocka_unit_test(test_epilogues)};
     int failed = cmocka_run_group_tests_name("gemm", tests, gemm_setup, gemm_teardown);
     failed += cmocka_run_group_tests_name("gemm rules", gemm_rules, gemm_setup, gemm_teardown);
     return failed != 0;

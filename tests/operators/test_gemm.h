@@ -19,6 +19,8 @@ void test_one_row_any_ld(void **state);
 void test_slot_alignment(void **state);
 void test_import_alignment(void **state);
 
+void test_epilogues(void **state); /* test_gemm_epilogues.c */
+
 /* test_gemm_async.c */
 void test_async_matrix(void **state);
 void test_async_choice(void **state);
