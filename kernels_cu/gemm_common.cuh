@@ -77,6 +77,14 @@ struct GemmOutput {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             value[i] = HM_MUL(value[i], alpha);
+        combine(row, column, count, four, value);
+        store(row * ldd + column, count, four, value);
+    }
+
+    /* All steps behind alpha. `four`: all four columns are there, and may be moved together. */
+    __device__ __forceinline__ void combine(uint32_t row, uint32_t column, uint32_t count, bool four,
+                                            float (&value)[4]) const
+    {
         if (type_c)
             add(value, beta, c, type_c, row * ldc + column, count, four);
         if (type_bias)
@@ -89,23 +97,18 @@ struct GemmOutput {
             round_four(value);
             add(value, 1.0f, residual, type_residual, row * ldr + column, count, four);
         }
+    }
+
+    /* Elements from `at` on. */
+    __device__ __forceinline__ void store(uint64_t at, uint32_t count, bool four, const float (&value)[4]) const
+    {
         if (four) {
-            store_four(d, type_d, row * ldd + column, value);
+            store_four(d, type_d, at, value);
             return;
         }
 #pragma unroll 1
         for (uint32_t i = 0; i < count; i++)
-            store_element(d, type_d, row * ldd + column + i,
-                          i == 0   ? value[0]
-                          : i == 1 ? value[1]
-                          : i == 2 ? value[2]
-                                   : value[3]);
-    }
-
-  private:
-    static __device__ __forceinline__ const void *place(const void *base, uint32_t dtype, uint64_t elements)
-    {
-        return (const char *)base + elements * dtype_bytes(dtype);
+            store_element(d, type_d, at + i, i == 0 ? value[0] : i == 1 ? value[1] : i == 2 ? value[2] : value[3]);
     }
 
     __device__ __forceinline__ void round_four(float (&value)[4]) const
@@ -113,6 +116,12 @@ struct GemmOutput {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             value[i] = round_to(between, value[i]);
+    }
+
+  private:
+    static __device__ __forceinline__ const void *place(const void *base, uint32_t dtype, uint64_t elements)
+    {
+        return (const char *)base + elements * dtype_bytes(dtype);
     }
 
     /* One at a time: the code of all activations, four times over at each call, would be most of the kernel. */

@@ -104,6 +104,18 @@ __device__ __forceinline__ void store_pair(uint32_t to, float x, float y)
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
 
+/* 16 rows of a warp's sums to those from `to` on. */
+template <int WARP_N, int BLOCKS> __device__ __forceinline__ void mma_keep(const float (&sum)[BLOCKS][4], uint32_t to)
+{
+    const uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < BLOCKS; j++) {
+        const uint32_t low = to + 4 * mma_place<WARP_N>(lane / 4, j * 8 + lane % 4 * 2);
+        store_pair(low, sum[j][0], sum[j][1]);
+        store_pair(low + 4 * 8 * WARP_N, sum[j][2], sum[j][3]);
+    }
+}
+
 template <int WARP_M, int WARP_N>
 __device__ __forceinline__ void mma_finish(const GemmOutput &output, const float (&sum)[WARP_M / 16][WARP_N / 8][4],
                                            float *held, uint32_t row, uint32_t column)
@@ -114,13 +126,8 @@ __device__ __forceinline__ void mma_finish(const GemmOutput &output, const float
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < WARP_M / 16; i++)
-#pragma unroll
-            for (int j = 0; j < WARP_N / 8; j++)
-                if (block == (uint32_t)i) {
-                    const uint32_t low = to + 4 * mma_place<WARP_N>(lane / 4, j * 8 + lane % 4 * 2);
-                    store_pair(low, sum[i][j][0], sum[i][j][1]);
-                    store_pair(low + 4 * 8 * WARP_N, sum[i][j][2], sum[i][j][3]);
-                }
+            if (block == (uint32_t)i)
+                mma_keep<WARP_N>(sum[i], to);
         __syncwarp();
 #pragma unroll 1
         for (uint32_t i = lane * 4; i < 16 * WARP_N; i += 128) {
@@ -131,31 +138,65 @@ __device__ __forceinline__ void mma_finish(const GemmOutput &output, const float
     }
 }
 
+/* A warp's part of the products of two slices that lie in shared memory as MmaSlice has them.
+ *
+ * ldmatrix takes the address of one of 32 lines from each lane: of the four 8 x 8 matrices, lanes 8q .. 8q + 7 give the
+ * q-th. In A's fragment the second matrix is 8 rows on and the third 8 of k; in B's, for two blocks of columns, the
+ * second is 8 of k on and the third 8 columns. */
+template <bool TRANS_A, bool TRANS_B, class SLICE_A, class SLICE_B> struct MmaWarp {
+    uint32_t row_a, depth_a, column_b, depth_b;
+
+    __device__ __forceinline__ MmaWarp(uint32_t row, uint32_t column)
+    {
+        const uint32_t lane = threadIdx.x % 32, eighth = lane % 8, odd = lane / 8 % 2 * 8, upper = lane / 16 * 8;
+        row_a = row + odd + (TRANS_A ? 0 : eighth), depth_a = upper + (TRANS_A ? eighth : 0);
+        column_b = column + upper + (TRANS_B ? eighth : 0), depth_b = odd + (TRANS_B ? 0 : eighth);
+    }
+
+    /* 16 of k, from 16 `step` on; `a`, `b`: where the slices lie. */
+    template <class TYPE, int ROWS, int BLOCKS>
+    __device__ __forceinline__ void multiply_step(TYPE type, float (&sum)[ROWS][BLOCKS][4], uint32_t a, uint32_t b,
+                                                  int step) const
+    {
+        uint32_t part_a[ROWS][4], part_b[BLOCKS / 2][4];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            const uint32_t row = row_a + i * 16, depth = depth_a + step * 16;
+            load_matrices<TRANS_A>(part_a[i],
+                                   a + (TRANS_A ? SLICE_A::at(depth, row / 8) : SLICE_A::at(row, depth / 8)));
+        }
+#pragma unroll
+        for (int j = 0; j < BLOCKS / 2; j++) {
+            const uint32_t column = column_b + j * 16, depth = depth_b + step * 16;
+            load_matrices<!TRANS_B>(part_b[j],
+                                    b + (TRANS_B ? SLICE_B::at(column, depth / 8) : SLICE_B::at(depth, column / 8)));
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int j = 0; j < BLOCKS; j++)
+                multiply(type, sum[i][j], part_a[i], &part_b[j / 2][j % 2 * 2]);
+    }
+};
+
+/* `finish` is given the sums of a warp, where they are in D, and shared memory, all of which is free. */
 template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N,
-          int STAGES>
-__device__ __forceinline__ void gemm_mma(GEMM_PARAMETERS)
+          int STAGES, class FINISH>
+__device__ __forceinline__ void mma_tile(const void *a, const void *b, const hal_gemm_args &args, const FINISH &finish)
 {
     const int WARPS_M = TILE_M / WARP_M, THREADS = 32 * WARPS_M * (TILE_N / WARP_N);
-    const int ROWS = WARP_M / 16, COLUMNS = WARP_N / 16, STEPS = TILE_K / 16;
     typedef MmaSlice<!TRANS_A, TILE_M, TILE_K, THREADS> SliceA;
     typedef MmaSlice<TRANS_B, TILE_N, TILE_K, THREADS> SliceB;
     const uint32_t STAGE = SliceA::BYTES + SliceB::BYTES;
-    static_assert(STAGES * STAGE >= THREADS / 32 * 16 * WARP_N * sizeof(float), "the epilogue's rows fit");
     extern __shared__ __align__(128) uint8_t gemm_shared[];
 
     const uint32_t ring = shared_address(gemm_shared);
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t warp = threadIdx.x / 32;
     const uint32_t warp_row = warp % WARPS_M * WARP_M, warp_column = warp / WARPS_M * WARP_N;
     const GemmPlace place = gemm_place(args, TILE_M, TILE_N);
     SliceA slice_a(gemm_operand<uint16_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row, args.m);
     SliceB slice_b(gemm_operand<uint16_t>(b, args.stride_b, place.problem), HAL_JOIN64(args.ldb), place.column, args.n);
-
-    /* ldmatrix takes the address of one of 32 lines from each lane: of the four 8 x 8 matrices, lanes 8q .. 8q + 7 give
-     * the q-th. In A's fragment the second matrix is 8 rows on and the third 8 of k; in B's, for two blocks of
-     * columns, the second is 8 of k on and the third 8 columns. */
-    const uint32_t eighth = lane % 8, odd = lane / 8 % 2 * 8, upper = lane / 16 * 8;
-    const uint32_t row_a = warp_row + odd + (TRANS_A ? 0 : eighth), depth_a = upper + (TRANS_A ? eighth : 0);
-    const uint32_t column_b = warp_column + upper + (TRANS_B ? eighth : 0), depth_b = odd + (TRANS_B ? 0 : eighth);
+    const MmaWarp<TRANS_A, TRANS_B, SliceA, SliceB> products(warp_row, warp_column);
 
     const uint32_t slices = (args.k + TILE_K - 1) / TILE_K;
 #pragma unroll 1
@@ -167,7 +208,7 @@ __device__ __forceinline__ void gemm_mma(GEMM_PARAMETERS)
         copy_async_commit(); /* empty at the end, so that the count below stays right */
     }
 
-    float sum[ROWS][2 * COLUMNS][4] = {};
+    float sum[WARP_M / 16][WARP_N / 8][4] = {};
     uint32_t stage = ring, free_stage = ring + (STAGES - 1) * STAGE;
     for (uint32_t s = 0; s < slices; s++) {
         copy_async_wait<STAGES - 2>();
@@ -179,35 +220,29 @@ __device__ __forceinline__ void gemm_mma(GEMM_PARAMETERS)
         copy_async_commit();
         free_stage = stage;
 #pragma unroll
-        for (int step = 0; step < STEPS; step++) {
-            uint32_t part_a[ROWS][4], part_b[COLUMNS][4];
-#pragma unroll
-            for (int i = 0; i < ROWS; i++) {
-                const uint32_t row = row_a + i * 16, depth = depth_a + step * 16;
-                load_matrices<TRANS_A>(part_a[i],
-                                       stage + (TRANS_A ? SliceA::at(depth, row / 8) : SliceA::at(row, depth / 8)));
-            }
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j++) {
-                const uint32_t column = column_b + j * 16, depth = depth_b + step * 16;
-                load_matrices<!TRANS_B>(part_b[j],
-                                        stage + SliceA::BYTES +
-                                            (TRANS_B ? SliceB::at(column, depth / 8) : SliceB::at(depth, column / 8)));
-            }
-#pragma unroll
-            for (int i = 0; i < ROWS; i++)
-#pragma unroll
-                for (int j = 0; j < 2 * COLUMNS; j++)
-                    multiply(TYPE(), sum[i][j], part_a[i], &part_b[j / 2][j % 2 * 2]);
-        }
+        for (int step = 0; step < TILE_K / 16; step++)
+            products.multiply_step(TYPE(), sum, stage, stage + SliceA::BYTES, step);
         stage = stage + STAGE == ring + STAGES * STAGE ? ring : stage + STAGE;
     }
 
     copy_async_wait<0>();
     __syncthreads(); /* the ring is free: the epilogue uses it */
-    const GemmOutput output(args, c, d, bias, residual, place.problem);
-    mma_finish<WARP_M, WARP_N>(output, sum, (float *)gemm_shared + warp * 16 * WARP_N, place.row + warp_row,
-                               place.column + warp_column);
+    finish(sum, (float *)gemm_shared, place.row + warp_row, place.column + warp_column, place.problem);
+}
+
+template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N,
+          int STAGES>
+__device__ __forceinline__ void gemm_mma(GEMM_PARAMETERS)
+{
+    static_assert(STAGES * (TILE_M + TILE_N) * TILE_K * 2 >= TILE_M / WARP_M * TILE_N * 16 * sizeof(float),
+                  "the epilogue's rows fit");
+    mma_tile<TYPE, TRANS_A, TRANS_B, TILE_M, TILE_N, TILE_K, WARP_M, WARP_N, STAGES>(
+        a, b, args,
+        [&](const float(&sum)[WARP_M / 16][WARP_N / 8][4], float *shared, uint32_t row, uint32_t column,
+            uint32_t problem) {
+            const GemmOutput output(args, c, d, bias, residual, problem);
+            mma_finish<WARP_M, WARP_N>(output, sum, shared + threadIdx.x / 32 * 16 * WARP_N, row, column);
+        });
 }
 
 #endif
