@@ -9,6 +9,8 @@
  *  gemm_mma    matrix units (CUDA sm_80), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K WARP_M WARP_N STAGES
  *              group 32 (TILE_M / WARP_M) (TILE_N / WARP_N), dynamic shared GEMM_MMA_SHARED;
  *              tiles 128 256 32 64 64 4, 128 128 32 64 32 3, 64 64 32 32 32 3
+ *  gemm_mma_any  the same constants, and E4M3: what gemm_any has but F32, strict sums, and SwiGLU of F16 and BF16;
+ *              tiles 128 128 32 64 32 4, 64 64 32 32 32 4, in columns of B
  *  gemm_async  asynchronous matrix units (CUDA 9.0), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K STAGES
  *              group 384, dynamic shared GEMM_ASYNC_SHARED; tiles 128 256 64 4, 128 128 64 6
  *  gemm_small  work-groups, m <= ROWS, B read once. DTYPE TRANS_B ROWS TILE_N THREADS; A's transposition by flags
@@ -27,7 +29,8 @@
  * All are right for any size, leading dimension and element-aligned address; the wide forms test the address
  * themselves. Sums are FP32 in an order that depends only on the kernel and its constants: k ascending, one
  * accumulator an element, in gemm, gemm_any, gemm_task (address) and, B plain, gemm_task_small; 16 k at a time in
- * gemm_mma and gemm_async; in slices in the others, which are therefore left out in batch-invariant mode. */
+ * gemm_mma, gemm_mma_any and gemm_async; in slices in the others, which are therefore left out in batch-invariant mode.
+ */
 #include "gemm.h"
 
 #include "recording.h"

@@ -6,7 +6,7 @@
 
 #include "operand.h"
 
-/* Positions of the spans: of every kernel, and the rest of gemm_any. */
+/* Positions of the spans: of every kernel, and the rest of gemm_any and gemm_mma_any. */
 enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_BIAS, GEMM_RESIDUAL, GEMM_OPERANDS };
 enum { GEMM_B_UP = GEMM_OPERANDS, GEMM_AT_SCALE_A, GEMM_AT_SCALE_B, GEMM_AT_SCALE_D, GEMM_ALL_OPERANDS };
 enum { GEMM_CODES = GEMM_ALL_OPERANDS, GEMM_ROW_SCALES, GEMM_QUEUE, GEMM_QUEUE_OPERANDS }; /* of gemm_queue */
@@ -58,7 +58,7 @@ typedef struct gemm_plan {
 /* Kernels that a plan can do without: the general one is always left. */
 typedef enum gemm_kernel {
     GEMM_KERNEL_TASK = 1,
-    GEMM_KERNEL_MMA = 2,
+    GEMM_KERNEL_MMA = 2, /* gemm_mma, or gemm_mma_any where there are options */
     GEMM_KERNEL_SMALL = 4,
     GEMM_KERNEL_ASYNC = 16,
     GEMM_KERNEL_VIEWS = 8 /* the task kernel's texel views: never *chosen, but may be done without */
@@ -76,7 +76,8 @@ uint32_t hal_gemm_choices(const hal_device_info *info, const gemm_problem *probl
 gemm_choice hal_gemm_choice_of(const gemm_plan *plan);
 bool hal_gemm_same_choice(const gemm_choice *x, const gemm_choice *y);
 
-/* Whether a problem asks for what the plain kernels lack: then gemm_any does it, or a task with every option. */
+/* Whether a problem asks for what the plain kernels lack: then gemm_any does it, gemm_mma_any, or a task with every
+ * option. */
 bool hal_gemm_has_options(const gemm_problem *problem);
 
 /* The plan of gemm_combine: what the first phase stored is its A, in as many parts as its k. */

@@ -253,79 +253,6 @@ static bool plan_task(const hal_device_info *info, const gemm_problem *p, gemm_p
     return true;
 }
 
-/* Matrix units. A backend that has none of these kernels is found out when the kernel is asked for. */
-static bool plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
-{
-    static const char *const names[] = {"DTYPE",  "TRANS_A", "TRANS_B", "TILE_M", "TILE_N",
-                                        "TILE_K", "WARP_M",  "WARP_N",  "STAGES"};
-    static const struct {
-        uint32_t m, n, k, warp_m, warp_n, stages;
-    } shapes[] = {{128, 256, 32, 64, 64, 4}, {128, 128, 32, 64, 32, 3}, {64, 64, 32, 32, 32, 3}};
-    const hal_dtype dtype = p->operands[GEMM_A].dtype;
-    if (!info->matrix_units || info->subgroup_size != 32 || dtype == HAL_F32 || p->k == 0) {
-        return false;
-    }
-    bool found = false;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        uint32_t threads = 32 * (shapes[i].m / shapes[i].warp_m) * (shapes[i].n / shapes[i].warp_n);
-        uint32_t shared = GEMM_MMA_SHARED(shapes[i].m, shapes[i].n, shapes[i].k, shapes[i].stages);
-        if (threads > info->max_group_size || shared > info->max_shared_memory ||
-            !hal_gemm_plan_wanted(p, "gemm_mma", shapes[i].m, shapes[i].n, shapes[i].k)) {
-            continue;
-        }
-        const uint32_t constants[] = {(uint32_t)dtype, p->trans_a,       p->trans_b,       shapes[i].m,     shapes[i].n,
-                                      shapes[i].k,     shapes[i].warp_m, shapes[i].warp_n, shapes[i].stages};
-        hal_gemm_plan_start(plan, "gemm_mma", constants, 9);
-        plan->constant_names = names;
-        plan->spec.group[0] = threads;
-        plan->spec.dynamic_shared = shared;
-        hal_gemm_plan_cover(plan, p, shapes[i].m, shapes[i].n, shapes[i].k);
-        found = true;
-        if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
-            break;
-        }
-    }
-    return found;
-}
-
-/* Asynchronous matrix units. Their tiles are large: they pay where rows fill more than half of one, and tiles half of
- * the device, beyond which gemm_mma has more, smaller ones. Batch-invariant: always, since that must not depend on m.
- */
-static bool plan_async(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
-{
-    static const char *const names[] = {"DTYPE", "TRANS_A", "TRANS_B", "TILE_M", "TILE_N", "TILE_K", "STAGES"};
-    enum { TILE_M = 128, TILE_K = 64, THREADS = 384 };
-    static const struct {
-        uint32_t n, stages;
-    } shapes[] = {{256, 4}, {128, 6}};
-    const hal_dtype dtype = p->operands[GEMM_A].dtype;
-    const uint64_t small_tiles = hal_groups(p->m, TILE_M) * hal_groups(p->n, 128) * p->batch;
-    const bool pays =
-        p->want || p->mode == HAL_MODE_BATCH_INVARIANT || (p->m > TILE_M / 2 && 2 * small_tiles >= info->compute_units);
-    if (!info->async_matrix || !pays || info->max_group_size < THREADS || dtype == HAL_F32 || p->k == 0) {
-        return false;
-    }
-    bool found = false;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const uint32_t n = shapes[i].n, stages = shapes[i].stages;
-        const uint32_t shared = GEMM_ASYNC_SHARED(TILE_M, n, TILE_K, stages);
-        if (shared > info->max_shared_memory || !hal_gemm_plan_wanted(p, "gemm_async", TILE_M, n, TILE_K)) {
-            continue;
-        }
-        const uint32_t constants[] = {(uint32_t)dtype, p->trans_a, p->trans_b, TILE_M, n, TILE_K, stages};
-        hal_gemm_plan_start(plan, "gemm_async", constants, 7);
-        plan->constant_names = names;
-        plan->spec.group[0] = THREADS;
-        plan->spec.dynamic_shared = shared;
-        hal_gemm_plan_cover(plan, p, TILE_M, n, TILE_K);
-        found = true;
-        if ((uint64_t)plan->grid.x * plan->grid.y * plan->grid.z >= info->compute_units) {
-            break;
-        }
-    }
-    return found;
-}
-
 static uint32_t few_rows(uint32_t m)
 {
     return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : m <= 8 ? 8 : m <= 12 ? 12 : 16;
@@ -413,17 +340,18 @@ static hal_status choose(const hal_device_info *info, const gemm_problem *proble
         return HAL_OK;
     }
     if (options) {
-        return plan_any(info, problem, plan);
+        *chosen = !(without & GEMM_KERNEL_MMA) && hal_gemm_plan_mma_any(info, problem, plan) ? GEMM_KERNEL_MMA : 0;
+        return *chosen ? HAL_OK : plan_any(info, problem, plan);
     }
     if (few && !(without & GEMM_KERNEL_SMALL) && plan_small(info, problem, plan)) {
         *chosen = GEMM_KERNEL_SMALL;
         return HAL_OK;
     }
-    if (!(without & GEMM_KERNEL_ASYNC) && plan_async(info, problem, plan)) {
+    if (!(without & GEMM_KERNEL_ASYNC) && hal_gemm_plan_async(info, problem, plan)) {
         *chosen = GEMM_KERNEL_ASYNC;
         return HAL_OK;
     }
-    if (!(without & GEMM_KERNEL_MMA) && plan_mma(info, problem, plan)) {
+    if (!(without & GEMM_KERNEL_MMA) && hal_gemm_plan_mma(info, problem, plan)) {
         *chosen = GEMM_KERNEL_MMA;
         return HAL_OK;
     }

@@ -20,4 +20,10 @@ bool hal_gemm_plan_loops_fit(const hal_device_info *info, const gemm_plan *plan)
 /* A core's task in GLSL (gemm_texel.c). `without`: GEMM_KERNEL_VIEWS or 0. */
 bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p, uint32_t without, gemm_plan *plan);
 
+/* Kernels for matrix units (gemm_matrix.c): without options, with them, and without them on asynchronous units.
+ * Whether it does the problem on the device. */
+bool hal_gemm_plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan);
+bool hal_gemm_plan_mma_any(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan);
+bool hal_gemm_plan_async(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan);
+
 #endif

@@ -47,9 +47,9 @@ static void check_entry(const hal_kernel_spec *spec, const char *name, const cha
     const char *group = strstr(head, ".maxntid ");
     unsigned x = 0, y = 0, z = 0;
     snprintf(wanted, sizeof wanted, "[%zu]", sizeof(hal_gemm_args));
-    if (occurrences(head, ".param ") != GEMM_OPERANDS + 1 || occurrences(head, ".param .u64") != GEMM_OPERANDS ||
-        !strstr(head, wanted))
-        fail_msg("%s: not %d pointers and %zu bytes:\n%s", name, GEMM_OPERANDS, sizeof(hal_gemm_args), head);
+    if (occurrences(head, ".param ") != spec->binding_count + 1 ||
+        occurrences(head, ".param .u64") != spec->binding_count || !strstr(head, wanted))
+        fail_msg("%s: not %u pointers and %zu bytes:\n%s", name, spec->binding_count, sizeof(hal_gemm_args), head);
     if (!group || sscanf(group, ".maxntid %u, %u, %u", &x, &y, &z) != 3 ||
         x * y * z != spec->group[0] * spec->group[1] * spec->group[2])
         fail_msg("%s: is for groups of %ux%ux%u, launched with %ux%ux%u", name, x, y, z, spec->group[0], spec->group[1],
@@ -81,7 +81,7 @@ static void check_device(const hal_device_info *info, bool whole)
     const size_t count = sizeof sizes / sizeof sizes[0];
     for (size_t m = 0; m < count; m++)
         for (size_t n = 0; n < count; n++)
-            for (uint32_t bits = 0; bits < 3 * 2 * 2 * 2 * 4; bits++) {
+            for (uint32_t bits = 0; bits < 4 * 2 * 2 * 2 * 4; bits++) {
                 gemm_problem problem = {.m = sizes[m], .n = sizes[n], .batch = 1, .alpha = 1};
                 problem.trans_a = bits & 1;
                 problem.trans_b = bits & 2;
@@ -90,6 +90,11 @@ static void check_device(const hal_device_info *info, bool whole)
                                    (bits & 24 ? GEMM_KERNEL_ASYNC : 0);
                 for (int i = 0; i < GEMM_OPERANDS; i++)
                     problem.operands[i].dtype = (hal_dtype)(HAL_F32 + bits / 32);
+                check_plan(info, &problem, without, whole);
+                problem.swiglu = true;
+                check_plan(info, &problem, without, whole);
+                problem.swiglu = false;
+                problem.trans_d = true;
                 check_plan(info, &problem, without, whole);
             }
 }

@@ -78,23 +78,25 @@ static bool ran(const run *r, const char *kernel)
     return found;
 }
 
-/* Rows by columns of D, each finished by a work-item. gemm_small takes an element of A for each of the columns in 16
- * bytes of B, or for four where B is transposed, and repeats the last row up to its constant number of rows. */
+/* Rows by columns of D, each finished by a work-item, or four of a row by gemm_mma_any, whose tile has two columns of B
+ * for each of SwiGLU's. gemm_small takes an element of A for each of the columns in 16 bytes of B, or for four where B
+ * is transposed, and repeats the last row up to its constant number of rows. */
 static void walk_gemm(const run *r, hal_walk *walk)
 {
+    const bool options = ran(r, "gemm_mma_any");
     uint64_t m = 32, n = 32;
     if (ran(r, "gemm_small")) {
         m = walk->tile_rows = constant(r, 2);
         n = constant(r, 1) ? constant(r, 3) / (constant(r, 4) / 32) : 16 / hal_dtype_size(r->shape->dtype);
     } else if (!ran(r, "gemm_any") && !ran(r, "gemm_queue")) {
         m = constant(r, 3);
-        n = constant(r, 4);
+        n = constant(r, 4) / (options && r->step.tensors[HAL_ROLE_B_UP] ? 2 : 1);
     }
     walk->apart = r->workspace != 0; /* SwiGLU's two products are kernels of their own, then */
     set(&r->space, walk->tile, 'i', m);
     set(&r->space, walk->tile, 'j', n);
     set(&r->space, walk->lane, 'i', 1);
-    set(&r->space, walk->lane, 'j', 1);
+    set(&r->space, walk->lane, 'j', options ? 4 : 1);
 }
 
 /* Four neighbours a work-item. */
@@ -438,12 +440,19 @@ static const bytes_case cases[] = {
     {"gemm+swiglu", "gemm_any", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 37, 40, 24), .with = WITH_UP}},
     {"gemm+swiglu", "gemm_combine", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 72, 136, 40), .with = WITH_UP},
      .beside = beside_gemm, .workspace = true},
-    {"gemm+quantize", "gemm_any", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 37, 40, 24), .with = WITH_CODES}},
+    {"gemm+quantize", "gemm_any", bytes_gemm, walk_gemm, .shape = {SIZE(F32, 37, 40, 24), .with = WITH_CODES}},
+    {"gemm+quantize", "gemm_mma_any", bytes_gemm, walk_gemm,
+     .shape = {SIZE(BF16, 137, 140, 24), .with = WITH_CODES | WITH_BIAS | WITH_RESIDUAL}},
     {"gemm+quantize", "gemm_combine", bytes_gemm, walk_gemm, .shape = {SIZE(BF16, 72, 136, 40), .with = WITH_CODES},
      .beside = beside_gemm, .workspace = true},
     {"gemm in parts of k", "gemm_combine", bytes_gemm, walk_gemm,
      .shape = {SIZE(BF16, 64, 72, 1024), .with = WITH_BIAS | WITH_RESIDUAL}, .beside = beside_gemm, .workspace = true},
-    {"gemm of codes", "gemm_any", bytes_gemm_scaled, walk_gemm, .shape = {SIZE(HAL_F8E4M3, 37, 40, 32)}},
+    {"gemm of codes", "gemm_mma_any", bytes_gemm_scaled, walk_gemm, .shape = {SIZE(HAL_F8E4M3, 37, 40, 32)}},
+    {"gemm of codes", "gemm_any", bytes_gemm_scaled, walk_gemm,
+     .shape = {SIZE(HAL_F8E4M3, 37, 40, 32), .with = STRICT}},
+    {"gemm of codes", "gemm_mma_any", bytes_gemm_scaled, walk_gemm, .shape = {SIZE(HAL_F8E4M3, 193, 70, 45)}},
+    {"gemm of codes+swiglu", "gemm_mma_any", bytes_gemm, walk_gemm,
+     .shape = {SIZE(HAL_F8E4M3, 137, 140, 48), .with = WITH_UP}},
     /* A group for each tile, and fewer groups than tiles. */
     {"gemm and quantize by a queue", "gemm_queue", bytes_gemm_quantize, walk_quantize,
      .shape = {SIZE(BF16, 70, 50, 24), .with = WITH_BIAS}, .beside = beside_queue, .queue = true},
