@@ -27,6 +27,7 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS, bool CUT = false> struc
     uint64_t ld;
     uint32_t line, column; /* of that chunk in a slice */
     uint32_t limit;        /* rows or columns of the matrix from the tile on */
+    uint32_t apart;        /* lines of the matrix between this thread's */
     bool wide;             /* cp.async can copy it */
 
     /* Byte offset of a chunk. Eight lines at the same chunk, or eight chunks of a line, fall on all 32 banks. */
@@ -38,7 +39,7 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS, bool CUT = false> struc
     }
 
     __device__ __forceinline__ MmaSlice(const uint16_t *matrix, uint64_t ld_, uint32_t first, uint32_t size)
-        : ld(ld_), line(threadIdx.x / CHUNKS), column(threadIdx.x % CHUNKS * 8), limit(size - first)
+        : ld(ld_), line(threadIdx.x / CHUNKS), column(threadIdx.x % CHUNKS * 8), limit(size - first), apart(STEP)
     {
         next = DEEP ? matrix + (uint64_t)(first + line) * ld + column : matrix + line * ld + first + column;
         wide = (((uintptr_t)matrix | ld * 2) & 15) == 0;
@@ -54,14 +55,14 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS, bool CUT = false> struc
         } else if (wide) {
 #pragma unroll
             for (uint32_t i = 0; i < COUNT; i++) {
-                const uint32_t here = line + i * STEP < lines ? count : 0;
-                copy_async(stage + at(line + i * STEP, column / 8), here ? next + i * STEP * ld : next, here * 2);
+                const uint32_t here = line + i * apart < lines ? count : 0;
+                copy_async(stage + at(line + i * STEP, column / 8), here ? next + i * apart * ld : next, here * 2);
             }
         } else {
 #pragma unroll 1
             for (uint32_t i = 0; i < COUNT; i++)
-                copy_elements(stage + at(line + i * STEP, column / 8), next + i * STEP * ld,
-                              line + i * STEP < lines ? count : 0);
+                copy_elements(stage + at(line + i * STEP, column / 8), next + i * apart * ld,
+                              line + i * apart < lines ? count : 0);
         }
         next += DEEP ? DEPTH : DEPTH * ld;
     }
@@ -179,31 +180,27 @@ template <bool TRANS_A, bool TRANS_B, class SLICE_A, class SLICE_B> struct MmaWa
     }
 };
 
-/* `finish` is given the sums of a warp, where they are in D, and shared memory, all of which is free. */
+/* The products of a tile. `finish` is given the sums of a warp, where they are in the tile, and shared memory, all of
+ * which is free. */
 template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N,
-          int STAGES, class FINISH>
-__device__ __forceinline__ void mma_tile(const void *a, const void *b, const hal_gemm_args &args, const FINISH &finish)
+          int STAGES, class SLICE_A, class SLICE_B, class FINISH>
+__device__ __forceinline__ void mma_tile(SLICE_A slice_a, SLICE_B slice_b, uint32_t k, const FINISH &finish)
 {
-    const int WARPS_M = TILE_M / WARP_M, THREADS = 32 * WARPS_M * (TILE_N / WARP_N);
-    typedef MmaSlice<!TRANS_A, TILE_M, TILE_K, THREADS> SliceA;
-    typedef MmaSlice<TRANS_B, TILE_N, TILE_K, THREADS> SliceB;
-    const uint32_t STAGE = SliceA::BYTES + SliceB::BYTES;
+    const int WARPS_M = TILE_M / WARP_M;
+    const uint32_t STAGE = SLICE_A::BYTES + SLICE_B::BYTES;
     extern __shared__ __align__(128) uint8_t gemm_shared[];
 
     const uint32_t ring = shared_address(gemm_shared);
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t warp_row = warp % WARPS_M * WARP_M, warp_column = warp / WARPS_M * WARP_N;
-    const GemmPlace place = gemm_place(args, TILE_M, TILE_N);
-    SliceA slice_a(gemm_operand<uint16_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row, args.m);
-    SliceB slice_b(gemm_operand<uint16_t>(b, args.stride_b, place.problem), HAL_JOIN64(args.ldb), place.column, args.n);
-    const MmaWarp<TRANS_A, TRANS_B, SliceA, SliceB> products(warp_row, warp_column);
+    const MmaWarp<TRANS_A, TRANS_B, SLICE_A, SLICE_B> products(warp_row, warp_column);
 
-    const uint32_t slices = (args.k + TILE_K - 1) / TILE_K;
+    const uint32_t slices = (k + TILE_K - 1) / TILE_K;
 #pragma unroll 1
     for (uint32_t s = 0; s < STAGES - 1; s++) {
         if (s < slices) {
-            slice_a.fetch(ring + s * STAGE, args.k - s * TILE_K);
-            slice_b.fetch(ring + s * STAGE + SliceA::BYTES, args.k - s * TILE_K);
+            slice_a.fetch(ring + s * STAGE, k - s * TILE_K);
+            slice_b.fetch(ring + s * STAGE + SLICE_A::BYTES, k - s * TILE_K);
         }
         copy_async_commit(); /* empty at the end, so that the count below stays right */
     }
@@ -214,34 +211,39 @@ __device__ __forceinline__ void mma_tile(const void *a, const void *b, const hal
         copy_async_wait<STAGES - 2>();
         __syncthreads(); /* slice s is there for all, and all are done with the stage that is filled next */
         if (s + STAGES - 1 < slices) {
-            slice_a.fetch(free_stage, args.k - (s + STAGES - 1) * TILE_K);
-            slice_b.fetch(free_stage + SliceA::BYTES, args.k - (s + STAGES - 1) * TILE_K);
+            slice_a.fetch(free_stage, k - (s + STAGES - 1) * TILE_K);
+            slice_b.fetch(free_stage + SLICE_A::BYTES, k - (s + STAGES - 1) * TILE_K);
         }
         copy_async_commit();
         free_stage = stage;
 #pragma unroll
         for (int step = 0; step < TILE_K / 16; step++)
-            products.multiply_step(TYPE(), sum, stage, stage + SliceA::BYTES, step);
+            products.multiply_step(TYPE(), sum, stage, stage + SLICE_A::BYTES, step);
         stage = stage + STAGE == ring + STAGES * STAGE ? ring : stage + STAGE;
     }
 
     copy_async_wait<0>();
     __syncthreads(); /* the ring is free: the epilogue uses it */
-    finish(sum, (float *)gemm_shared, place.row + warp_row, place.column + warp_column, place.problem);
+    finish(sum, (float *)gemm_shared, warp_row, warp_column);
 }
 
 template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N,
           int STAGES>
 __device__ __forceinline__ void gemm_mma(GEMM_PARAMETERS)
 {
-    static_assert(STAGES * (TILE_M + TILE_N) * TILE_K * 2 >= TILE_M / WARP_M * TILE_N * 16 * sizeof(float),
+    const int THREADS = 32 * (TILE_M / WARP_M) * (TILE_N / WARP_N);
+    typedef MmaSlice<!TRANS_A, TILE_M, TILE_K, THREADS> SliceA;
+    typedef MmaSlice<TRANS_B, TILE_N, TILE_K, THREADS> SliceB;
+    static_assert(STAGES * (SliceA::BYTES + SliceB::BYTES) >= THREADS / 32 * 16 * WARP_N * sizeof(float),
                   "the epilogue's rows fit");
+    const GemmPlace place = gemm_place(args, TILE_M, TILE_N);
     mma_tile<TYPE, TRANS_A, TRANS_B, TILE_M, TILE_N, TILE_K, WARP_M, WARP_N, STAGES>(
-        a, b, args,
-        [&](const float(&sum)[WARP_M / 16][WARP_N / 8][4], float *shared, uint32_t row, uint32_t column,
-            uint32_t problem) {
-            const GemmOutput output(args, c, d, bias, residual, problem);
-            mma_finish<WARP_M, WARP_N>(output, sum, shared + threadIdx.x / 32 * 16 * WARP_N, row, column);
+        SliceA(gemm_operand<uint16_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row, args.m),
+        SliceB(gemm_operand<uint16_t>(b, args.stride_b, place.problem), HAL_JOIN64(args.ldb), place.column, args.n),
+        args.k, [&](const float(&sum)[WARP_M / 16][WARP_N / 8][4], float *shared, uint32_t row, uint32_t column) {
+            const GemmOutput output(args, c, d, bias, residual, place.problem);
+            mma_finish<WARP_M, WARP_N>(output, sum, shared + threadIdx.x / 32 * 16 * WARP_N, place.row + row,
+                                       place.column + column);
         });
 }
 

@@ -1,5 +1,5 @@
 /* gemm_mma_any.cuh - the tensor-core GEMM with every option of gemm_any but strict sums: E4M3 operands, scales, D
- * transposed or E4M3, and, of E4M3, SwiGLU. sm_80 and up.
+ * transposed or E4M3, SwiGLU. sm_80 and up.
  *
  * FP16 and BF16 are multiplied as gemm_mma does it. E4M3 is copied as it lies, by cp.async, into a ring in which each
  * thread has 16 codes of A and of B a stage, of its own; one slice ahead of the products they become FP16, exactly, and
@@ -52,15 +52,15 @@ template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct CodeSlice {
     bool wide;            /* cp.async can copy it */
 
     /* This thread's first row of A or column of B in the tile. Stores of eight neighbours fall on all 32 banks. */
-    static __device__ __forceinline__ uint32_t first()
+    static __device__ __forceinline__ uint32_t spot()
     {
         return DEEP ? threadIdx.x / CHUNKS : (threadIdx.x % 4 + threadIdx.x / 128 * 4) * 16;
     }
 
-    /* `index`: the row or column of the matrix that is first() of the tile. */
+    /* `index`: the row or column of the matrix that is spot() of the tile. */
     __device__ __forceinline__ CodeSlice(const uint8_t *matrix, uint64_t ld, uint32_t index, uint32_t size)
-        : step(DEEP ? DEPTH : DEPTH * ld), line(DEEP ? first() : threadIdx.x / 4 % DEPTH),
-          chunk(DEEP ? threadIdx.x % CHUNKS : first() / 16), left(index < size ? size - index : 0)
+        : step(DEEP ? DEPTH : DEPTH * ld), line(DEEP ? spot() : threadIdx.x / 4 % DEPTH),
+          chunk(DEEP ? threadIdx.x % CHUNKS : spot() / 16), left(index < size ? size - index : 0)
     {
         next = DEEP ? matrix + index * ld + chunk * 16 : matrix + line * ld + index;
         wide = (((uintptr_t)matrix | ld) & 15) == 0;
@@ -154,8 +154,8 @@ __device__ __forceinline__ void multiply_codes(CODES_A a, CODES_B b, const WARP 
 }
 
 /* Four neighbours of a row of D or, where that is transposed, of a column: the steps of AnyOutput, each rounded. UNIT:
- * what sums are multiplied by first. PAIRS: SwiGLU can be asked for. */
-template <uint32_t UNIT, bool PAIRS> struct MmaAnyOutput : GemmOutput {
+ * what sums are multiplied by first. */
+template <uint32_t UNIT> struct MmaAnyOutput : GemmOutput {
     const float *scale_a, *scale_b, *scale_d;
     const hal_gemm_args &args;
     bool down;
@@ -177,7 +177,7 @@ template <uint32_t UNIT, bool PAIRS> struct MmaAnyOutput : GemmOutput {
         const uint32_t count = min(down ? m - row : n - column, 4u);
         const bool four = wide && count == 4;
         scale(row, column, count, 0, value);
-        if (PAIRS && (args.flags & GEMM_PAIR)) {
+        if (args.flags & GEMM_PAIR) {
             scale(row, column, count, 1, up);
             gate(value, up);
         }
@@ -324,24 +324,74 @@ __device__ __forceinline__ void mma_finish_any(const OUTPUT &output, const float
     }
 }
 
-/* FP16 and BF16, one sum for each element. */
+/* Where a thread's part of B lies, which is `spot` columns into a tile of TILE_N. Columns for an element of D are one,
+ * or gate and up: 16 of each in turn in the tile, from wherever they lie, or each in turn where a row of B has them so.
+ */
+template <class BITS, bool TRANS_B, int TILE_N> struct AnyColumns {
+    bool pair, alternate;
+    GemmPlace place;
+    const BITS *matrix;
+    uint64_t ld;
+    uint32_t first, size; /* of the tile in the matrix, and of that */
+    uint32_t back;        /* how much closer than `spot` to the first the thread's is */
+
+    __device__ __forceinline__ AnyColumns(const void *b, const void *up, const hal_gemm_args &args, uint32_t tile_m,
+                                          uint32_t spot)
+        : ld(HAL_JOIN64(args.ldb))
+    {
+        const bool interleaved = (args.flags & GEMM_INTERLEAVED) != 0;
+        pair = (args.flags & GEMM_PAIR) != 0, alternate = interleaved && !TRANS_B;
+        place = gemm_place(args, tile_m, pair ? TILE_N / 2 : TILE_N);
+        const bool split = pair && !alternate, second = split && spot / 16 % 2;
+        matrix = gemm_operand<BITS>(second && !interleaved ? up : b, args.stride_b, place.problem) +
+                 (second && interleaved ? ld : 0);
+        ld *= split && interleaved ? 2 : 1;
+        first = place.column * (alternate ? 2 : 1), size = args.n * (alternate ? 2 : 1);
+        back = split ? (spot + 16) / 32 * 16 : 0;
+    }
+};
+
+/* MmaSlice for such columns. */
+template <bool DEEP, int EXTENT, int DEPTH, int THREADS> struct AnySlice : MmaSlice<DEEP, EXTENT, DEPTH, THREADS> {
+    typedef MmaSlice<DEEP, EXTENT, DEPTH, THREADS> Slice;
+    typedef AnyColumns<uint16_t, DEEP, EXTENT> Columns;
+    static_assert(!DEEP || Slice::STEP % 32 == 0, "a thread's lines are all of gate, or all of up");
+
+    static __device__ __forceinline__ uint32_t spot()
+    {
+        return DEEP ? threadIdx.x / Slice::CHUNKS : threadIdx.x % Slice::CHUNKS * 8;
+    }
+
+    __device__ __forceinline__ AnySlice(const Columns &c)
+        : Slice(c.matrix - c.back * (DEEP ? c.ld : 1), c.ld, c.first, c.size + c.back)
+    {
+        if (DEEP && c.pair)
+            this->apart /= 2;
+    }
+};
+
 template <class TYPE, bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N,
           int STAGES>
 __device__ __forceinline__ void gemm_mma_any(ALL_SPANS, const hal_gemm_args &args)
 {
+    const int THREADS = 32 * (TILE_M / WARP_M) * (TILE_N / WARP_N);
+    typedef MmaSlice<!TRANS_A, TILE_M, TILE_K, THREADS> SliceA;
+    typedef AnySlice<TRANS_B, TILE_N, TILE_K, THREADS> SliceB;
     static_assert(STAGES * (TILE_M + TILE_N) * TILE_K * 2 >= TILE_M * TILE_N * sizeof(float), "the sums fit");
+    const typename SliceB::Columns columns(b, up, args, TILE_M, SliceB::spot());
+    const GemmPlace &place = columns.place;
     mma_tile<TYPE, TRANS_A, TRANS_B, TILE_M, TILE_N, TILE_K, WARP_M, WARP_N, STAGES>(
-        a, b, args,
-        [&](const float(&sum)[WARP_M / 16][WARP_N / 8][4], float *shared, uint32_t row, uint32_t column,
-            uint32_t problem) {
-            const MmaAnyOutput<1, false> output(a, b, c, d, bias, residual, up, scale_a, scale_b, scale_d, args,
-                                                problem);
-            mma_finish_any<WARP_M, WARP_N>(output, sum, shared, row, column, false, false);
+        SliceA(gemm_operand<uint16_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row, args.m),
+        SliceB(columns), args.k,
+        [&](const float(&sum)[WARP_M / 16][WARP_N / 8][4], float *shared, uint32_t row, uint32_t column) {
+            const MmaAnyOutput<1> output(a, b, c, d, bias, residual, up, scale_a, scale_b, scale_d, args,
+                                         place.problem);
+            mma_finish_any<WARP_M, WARP_N>(output, sum, shared, place.row + row,
+                                           place.column + (columns.pair ? column / 2 : column), columns.pair,
+                                           columns.alternate);
         });
 }
 
-/* Columns of B for an element of D are one, or gate and up: 16 of each in turn in the tile, from wherever they lie, or
- * each in turn where a row of B has them so. */
 template <bool TRANS_A, bool TRANS_B, int TILE_M, int TILE_N, int TILE_K, int WARP_M, int WARP_N, int STAGES>
 __device__ __forceinline__ void gemm_mma_codes(ALL_SPANS, const hal_gemm_args &args)
 {
@@ -351,29 +401,22 @@ __device__ __forceinline__ void gemm_mma_codes(ALL_SPANS, const hal_gemm_args &a
     static_assert((STAGES + 4) * (TILE_M + TILE_N) * TILE_K >= TILE_M * TILE_N * sizeof(float), "the sums fit");
     extern __shared__ __align__(128) uint8_t gemm_shared[];
 
-    const bool pair = (args.flags & GEMM_PAIR) != 0, interleaved = (args.flags & GEMM_INTERLEAVED) != 0;
-    const bool alternate = interleaved && !TRANS_B, split = pair && !alternate;
-    const GemmPlace place = gemm_place(args, TILE_M, pair ? TILE_N / 2 : TILE_N);
-    const uint32_t first = CodesB::first(), part = split ? first / 16 % 2 : 0;
-    const uint32_t column = split ? first / 32 * 16 + first % 16 : first, each = alternate ? 2 : 1;
-    const uint64_t ldb = HAL_JOIN64(args.ldb);
-    const uint8_t *matrix_b = gemm_operand<uint8_t>(part && !interleaved ? up : b, args.stride_b, place.problem);
-
+    const AnyColumns<uint8_t, TRANS_B, TILE_N> columns(b, up, args, TILE_M, CodesB::spot());
+    const GemmPlace &place = columns.place;
     const uint32_t warp = threadIdx.x / 32, warp_row = warp % WARPS_M * WARP_M;
     const uint32_t warp_column = warp / WARPS_M * WARP_N;
     float sum[WARP_M / 16][WARP_N / 8][4] = {};
     multiply_codes<STAGES, TILE_K / 16>(
-        CodesA(gemm_operand<uint8_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda),
-               place.row + CodesA::first(), args.m),
-        CodesB(matrix_b + (part && interleaved ? ldb : 0), split && interleaved ? 2 * ldb : ldb,
-               place.column * each + column, args.n * each),
+        CodesA(gemm_operand<uint8_t>(a, args.stride_a, place.problem), HAL_JOIN64(args.lda), place.row + CodesA::spot(),
+               args.m),
+        CodesB(columns.matrix, columns.ld, columns.first + CodesB::spot() - columns.back, columns.size),
         MmaWarp<TRANS_A, TRANS_B, typename CodesA::Place, typename CodesB::Place>(warp_row, warp_column),
         shared_address(gemm_shared), args.k, sum);
 
-    const MmaAnyOutput<65536, true> output(a, b, c, d, bias, residual, up, scale_a, scale_b, scale_d, args,
-                                           place.problem);
+    const MmaAnyOutput<65536> output(a, b, c, d, bias, residual, up, scale_a, scale_b, scale_d, args, place.problem);
     mma_finish_any<WARP_M, WARP_N>(output, sum, (float *)gemm_shared, place.row + warp_row,
-                                   place.column + (pair ? warp_column / 2 : warp_column), pair, alternate);
+                                   place.column + (columns.pair ? warp_column / 2 : warp_column), columns.pair,
+                                   columns.alternate);
 }
 
 #endif

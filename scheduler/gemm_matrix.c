@@ -52,11 +52,8 @@ bool hal_gemm_plan_mma(const hal_device_info *info, const gemm_problem *p, gemm_
 bool hal_gemm_plan_mma_any(const hal_device_info *info, const gemm_problem *p, gemm_plan *plan)
 {
     static const mma_shape shapes[] = {{128, 128, 32, 64, 32, 4}, {64, 64, 32, 32, 32, 4}};
-    if (p->mode == HAL_MODE_STRICT || (p->swiglu && p->operands[GEMM_A].dtype != HAL_F8E4M3)) {
-        return false;
-    }
-    return plan_mma(info, p, "gemm_mma_any", shapes, sizeof shapes / sizeof shapes[0], GEMM_ALL_OPERANDS,
-                    p->swiglu ? 2 : 1, plan);
+    return p->mode != HAL_MODE_STRICT && plan_mma(info, p, "gemm_mma_any", shapes, sizeof shapes / sizeof shapes[0],
+                                                  GEMM_ALL_OPERANDS, p->swiglu ? 2 : 1, plan);
 }
 
 /* Asynchronous matrix units. Their tiles are large: they pay where rows fill more than half of one, and tiles half of

@@ -64,6 +64,8 @@ static void counters(void)
         {"4_0_1" SMALL, {CODES, BF16, 64, 64, 96, 64, .trans_b = true, .scaled = true, .up = true}},
         {"3_0_0" WIDE, {BF16, CODES, 128, 192, 256, 112, .scaled = true}},
         {"3_0_1" SMALL, {BF16, BF16, 64, 64, 96, 64, .trans_b = true, .trans_d = true}},
+        {"3_0_1" WIDE, {BF16, BF16, 128, 192, 96, 64, .trans_b = true, .up = true}},
+        {"3_1_0" SMALL, {BF16, F32, 64, 64, 96, 96, .trans_a = true, .up = true}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char entry[64], what[1024] = "";
@@ -169,6 +171,10 @@ static void right_numbers(void)
         {"4_1_0" SMALL, {CODES, F32, 64, 63, 66, 127, 1, 14, 2, .trans_a = true, .up = true}},
         {"4_1_1" SMALL, {CODES, BF16, 64, 1, 1, 1, .trans_a = true, .trans_b = true, .scaled = true}},
         {"3_0_0" WIDE, {BF16, CODES, 128, 130, 129, 33, .pad_a = 3, .trans_d = true, .scaled = true}},
+        {"3_0_0" WIDE, {BF16, F32, 128, 130, 70, 50, 6, 2, 1, .up = true, .scaled = true}},
+        {"3_0_0" SMALL, {BF16, F32, 64, 65, 33, 31, 1, 6, .interleaved = true, .scaled = true}},
+        {"3_0_1" WIDE, {BF16, F32, 128, 33, 130, 72, .trans_b = true, .up = true, .trans_d = true}},
+        {"3_1_1" SMALL, {BF16, F32, 64, 65, 70, 99, 7, 5, .trans_a = true, .trans_b = true, .interleaved = true}},
         {"3_1_1" SMALL, {BF16, BF16, 64, 65, 70, 100, 7, 4, 1, .trans_a = true, .trans_b = true, .scaled = true}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
