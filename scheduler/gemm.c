@@ -9,7 +9,7 @@
  *  gemm_mma    matrix units (CUDA sm_80), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K WARP_M WARP_N STAGES
  *              group 32 (TILE_M / WARP_M) (TILE_N / WARP_N), dynamic shared GEMM_MMA_SHARED;
  *              tiles 128 256 32 64 64 4, 128 128 32 64 32 3, 64 64 32 32 32 3
- *  gemm_mma_any  the same constants, and E4M3: what gemm_any has but F32, strict sums, and SwiGLU of F16 and BF16;
+ *  gemm_mma_any  the same constants, and E4M3: what gemm_any has but F32 and strict sums;
  *              tiles 128 128 32 64 32 4, 64 64 32 32 32 4, in columns of B
  *  gemm_async  asynchronous matrix units (CUDA 9.0), F16 and BF16. DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K STAGES
  *              group 384, dynamic shared GEMM_ASYNC_SHARED; tiles 128 256 64 4, 128 128 64 6
