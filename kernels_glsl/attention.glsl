@@ -168,10 +168,11 @@ float greater(float x, float y)
     return y > x ? y : x;
 }
 
+/* exp(score - shift), for scores up to shift. */
 float weight_of(float score, float shift)
 {
     precise float x = HM_ADD(score, -shift);
-    return hm_exp(x);
+    return hm_exp_below(x);
 }
 
 float scale_and_cap(float score)

@@ -183,7 +183,7 @@ static bool view_rows(const hal_device_info *info, const hal_operand *o, uint32_
 /* One subgroup of 8 lanes in GLSL; fewer rows than lanes where there are no more. */
 static bool plan_subgroup(const hal_device_info *info, const attention_problem *p, bool may_split, attention_plan *plan)
 {
-    static const char *const task_names[] = {"DTYPE", "STRICT", "STEP", "ROWS", "VALUE_ROOM"};
+    static const char *const task_names[] = {"DTYPE", "STRICT", "STEP", "ROWS", "VALUE_ROOM", "FINISH", "PAGED"};
     const hal_attention_desc *d = &p->desc;
     const hal_operand *o = p->operands;
     const uint64_t q[] = {d->q_batch, d->q_token, d->q_head}, k[] = {d->k_batch, d->k_token, d->k_head},
@@ -196,16 +196,18 @@ static bool plan_subgroup(const hal_device_info *info, const attention_problem *
     }
     const uint32_t rows = p->rows == 1 ? 1 : p->rows == 2 ? 2 : p->rows <= 4 ? 4 : LANES;
     const uint64_t groups = hal_groups(p->rows, rows) * d->kv_heads * d->batch;
-    const uint64_t turns = d->head_dim / 4 + 3 * LANES + ATTENTION_KEYS * 2 + 8;
+    const uint64_t turns = d->head_dim / 4 + 3 * ATTENTION_KEYS;
     if (!split(info, p, choose_splits(info, p, may_split, groups), may_split, turns, plan)) {
         return false;
     }
-    uint32_t constants[CONSTANTS];
-    /* Texels of a key at a time: two are of one cache line, which may be gone when the loop comes back to it. */
-    const uint32_t step = d->head_dim * hal_dtype_size(d->dtype) % 32 ? 1 : 2;
+    /* Texels of a key at a time: FP32's are two of one cache line, which may be gone when the loop comes back to it. */
+    const uint32_t step = hal_dtype_size(d->dtype) < 4 || d->head_dim % 8 ? 1 : 2;
+    uint32_t constants[CONSTANTS + 2];
     constants_of(p, step, constants);
     constants[3] = rows;
-    hal_operator_launch_start(&plan->launch, "attention_task", constants, task_names, CONSTANTS,
+    constants[CONSTANTS] = d->softcap != 0.0f || o[ATTENTION_MASK].present;
+    constants[CONSTANTS + 1] = d->page_size != 0;
+    hal_operator_launch_start(&plan->launch, "attention_task", constants, task_names, CONSTANTS + 2,
                               sizeof(hal_attention_args));
     plan->launch.spec.group[0] = LANES;
     for (uint32_t i = 0; i < 3; i++) {
