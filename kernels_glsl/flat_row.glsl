@@ -1,6 +1,6 @@
 /* flat_row.glsl - for flat kernels whose group, of SUBGROUPS, takes a row: sums and greatest numbers of rows. The file
- * before it declares SUBGROUPS, at least 8, and RUNS of each; the file around it has vec4 summand(uint column): four
- * numbers to be added, zero beyond the row. */
+ * before it declares SUBGROUPS, at least 8, and RUNS of each; the file around it has vec4 summand(uint i, uint column):
+ * four numbers to be added, zero beyond the row; with as many subgroups as add, they are in run 8 i + subgroup. */
 #include "kernel_rows.h"
 
 const uint ADDERS = 8; /* subgroups that add, each a quarter of a lane's partial sums */
@@ -16,8 +16,8 @@ float greater(float a, float b)
 /* The greatest of what the lanes of all subgroups give. `subgroup` is known. */
 float greatest_of_group(uint subgroup, float most)
 {
-    [[unroll]] for (uint distance = FLAT_LANES / 2; distance > 0; distance /= 2)
-        most = greater(subgroupShuffle(most, gl_SubgroupInvocationID ^ distance), most);
+    [[unroll]] for (uint i = 0; i < 3; i++) /* over a distance that is halved the loop would stay one */
+        most = greater(subgroupShuffle(most, gl_SubgroupInvocationID ^ 1u << i), most);
     maxima[subgroup] = most;
     barrier();
     [[unroll]] for (uint i = 0; i < SUBGROUPS; i++)
@@ -25,7 +25,7 @@ float greatest_of_group(uint subgroup, float most)
     return most;
 }
 
-vec4 summand(uint column);
+vec4 summand(uint i, uint column);
 
 /* By halving. */
 vec4 tree_of_8(vec4 a, vec4 b, vec4 c, vec4 d, vec4 e, vec4 f, vec4 g, vec4 h)
@@ -45,11 +45,11 @@ float sum_of_row(uint subgroup, uint columns)
     const uint first = gl_LocalInvocationID.y * FLAT_RUN + 4 * gl_SubgroupInvocationID;
     if (SUBGROUPS == ADDERS) {
         [[unroll]] for (uint i = 0; i < RUNS; i++)
-            own[i % 4] += summand(i * (ROW_SUMS / 4) + first);
+            own[i % 4] += summand(i, i * (ROW_SUMS / 4) + first);
     } else if (gl_LocalInvocationID.y < ADDERS) { /* others take one turn with all lanes off */
         for (uint column = 0; column < columns; column += ROW_SUMS)
             [[unroll]] for (uint q = 0; q < 4; q++)
-                own[q] += summand(column + q * (ROW_SUMS / 4) + first);
+                own[q] += summand(0, column + q * (ROW_SUMS / 4) + first);
     }
     sum = (own[0] + own[2]) + (own[1] + own[3]);
     const uint adder = min(subgroup, ADDERS);

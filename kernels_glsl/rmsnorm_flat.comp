@@ -71,7 +71,7 @@ vec4 inside(uint column, vec4 v)
     return v;
 }
 
-vec4 summand(uint column)
+vec4 summand(uint i, uint column)
 {
     return squares(inside(column, values(column)));
 }

@@ -64,35 +64,61 @@ vec4 scores(uint c)
     return s;
 }
 
-vec4 summand(uint column)
+/* Whether a subgroup takes the runs that it adds and holds them in registers. Then its stores are far from each other,
+ * which costs more than it saves for FP32, but in strict mode; and many registers take long to compile. */
+const bool FAST_F32 = DTYPE_Y == HAL_KERNEL_F32 && STRICT == 0u;
+const bool HELD = SUBGROUPS == ADDERS && RUNS <= 16 && !FAST_F32;
+vec4 held[RUNS]; /* scores, then exponentials */
+
+uint run_of(uint subgroup, uint i)
 {
-    return exp_from(scores(column), base);
+    return HELD ? i * SUBGROUPS + subgroup : subgroup * RUNS + i;
 }
 
-vec4 results(uint column, float unit)
+vec4 summand(uint i, uint column)
 {
-    vec4 s = scores(column), e = LOG != 0u ? s : exp_from(s, base);
+    const vec4 e = exp_from(HELD ? held[i] : scores(column), base);
+    if (HELD && LOG == 0u)
+        held[i] = e;
+    return e;
+}
+
+vec4 results(vec4 s, vec4 e, float unit)
+{
     [[unroll]] for (uint i = 0; i < 4; i++)
         s[i] = result(s[i], e[i], base, unit);
     return s;
 }
 
+vec4 results_at(uint column, float unit)
+{
+    const vec4 s = scores(column);
+    return results(s, LOG != 0u ? s : exp_from(s, base), unit);
+}
+
 void main()
 {
-    const uint lane = gl_SubgroupInvocationID, subgroup = known(gl_LocalInvocationID.y, 3), run0 = subgroup * RUNS;
+    const uint lane = gl_SubgroupInvocationID, subgroup = known(gl_LocalInvocationID.y, 3);
     const uint row = known(gl_WorkGroupID.x, FLAT_DIGITS) + args.group_base[0], y_at = row * args.ldy[0];
     x_at = row * args.ldx[0];
     mask_at = DTYPE_MASK != 0u ? row % args.mask_rows * args.ldmask[0] : 0u;
     float most = -HM_INFINITY;
-    [[unroll]] for (uint i = 0; i < RUNS; i++)
-        most = greatest(scores((run0 + i) * FLAT_RUN + 4 * lane), most);
+    [[unroll]] for (uint i = 0; i < RUNS; i++) {
+        const vec4 s = scores(run_of(subgroup, i) * FLAT_RUN + 4 * lane);
+        most = greatest(s, most);
+        if (HELD)
+            held[i] = s;
+    }
     base = base_of(greatest_of_group(subgroup, most));
     const float unit = unit_of(sum_of_row(subgroup, args.columns));
-    [[unroll]] for (uint i = 0; i < RUNS; i++)
-        store_run(y_at, run0 + i, args.columns, results((run0 + i) * FLAT_RUN + 4 * lane, unit));
+    [[unroll]] for (uint i = 0; i < RUNS; i++) {
+        const uint run = run_of(subgroup, i);
+        store_run(y_at, run, args.columns,
+                  HELD ? results(held[i], held[i], unit) : results_at(run * FLAT_RUN + 4 * lane, unit));
+    }
     if (REST != FLAT_PART)
         return;
-    const uint end = min(args.columns, (run0 + RUNS) * FLAT_RUN);
-    for (uint column = max(args.columns & ~(FLAT_RUN - 1), run0 * FLAT_RUN) + lane; column < end; column += FLAT_LANES)
-        store_one(y_at + column, results(column & ~3u, unit)[column % 4]);
+    const uint end = gl_LocalInvocationID.y == 0u ? args.columns : 0u;
+    for (uint column = (args.columns & ~(FLAT_RUN - 1)) + lane; column < end; column += FLAT_LANES)
+        store_one(y_at + column, results_at(column & ~3u, unit)[column % 4]);
 }
