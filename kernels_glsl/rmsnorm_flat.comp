@@ -76,6 +76,16 @@ vec4 summand(uint i, uint column)
     return squares(inside(column, values(column)));
 }
 
+/* Has cache lines of the next row, which the same thread is likely to take, under way while this one is stored: the
+ * lanes of a subgroup fetch 8 lines before every so many of its runs. What they get is of no use. */
+uint touch(uint i)
+{
+    const uint texels = 64 / (4 * element_size(DTYPE_X)), runs = texels; /* of a line; of 8 lines */
+    const uint column = (gl_LocalInvocationID.y * RUNS + i) * FLAT_RUN + 4 * texels * gl_SubgroupInvocationID;
+    const uint at = ROW_BASE(args.bases[0], 0) + (x_at + args.ldx[0] + column) / 4;
+    return i % runs == 0u ? texelFetch(x_view, int(at)).x : 0u;
+}
+
 vec4 normalised(uint column, float root, vec4 v)
 {
     vec4 weight = vec4(1.0);
@@ -119,12 +129,16 @@ void main()
     float scale = 1.0, most = 0.0;
     const float root = inverse_root(sum_of_row(subgroup, args.columns), args.inverse, args.eps);
     vec4 v[RUNS];
+    uint touched = 0;
     [[unroll]] for (uint i = 0; i < RUNS; i++) {
+        touched |= touch(i);
         const uint column = (run0 + i) * FLAT_RUN + 4 * lane;
         v[i] = values(column);
         if (has_sum)
             store_sum_run(s_at, run0 + i, v[i]);
         v[i] = normalised(column, root, v[i]);
+        if (i == RUNS - 1) /* or zero, which the compiler does not know */
+            v[i].x = uintBitsToFloat(floatBitsToUint(v[i].x) | touched & args.columns >> 31);
         if (quantised)
             most = greatest(inside(column, v[i]), most);
         else
