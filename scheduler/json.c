@@ -82,6 +82,25 @@ static bool read_code_point(reader *r, char **out)
     return true;
 }
 
+int hal_utf8_size(const char *text)
+{
+    const unsigned char first = (unsigned char)text[0], second = (unsigned char)(first ? text[1] : 0);
+    if (first < 0x80)
+        return 1;
+    const int size = first >= 0xc2 && first <= 0xdf   ? 2
+                     : (first & 0xf0) == 0xe0         ? 3
+                     : first >= 0xf0 && first <= 0xf4 ? 4
+                                                      : 0;
+    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (size == 0 || second < least || second > most)
+        return 0;
+    for (int i = 2; i < size; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+    return size;
+}
+
 static bool read_string(reader *r, const char **string)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -93,7 +112,11 @@ static bool read_string(reader *r, const char **string)
         if ((unsigned char)*r->at < 0x20)
             return refuse(r, r->at == r->end ? "a string has no end" : "a control character in a string");
         if (*r->at != '\\') {
-            *out++ = *r->at++;
+            const int size = hal_utf8_size(r->at);
+            if (!size)
+                return refuse(r, "a string that is not UTF-8");
+            for (int i = 0; i < size; i++)
+                *out++ = *r->at++;
             continue;
         }
         char escape = r->at[1];

@@ -1,5 +1,5 @@
 /* json.h - reading JSON: device descriptions, databases. RFC 8259, with limits that hold against hostile text: 64
- * levels, numbers that are finite, no NUL in strings. Independent of the locale. */
+ * levels, numbers that are finite, strings of UTF-8 without NUL. Independent of the locale. */
 #ifndef HAL_JSON_H
 #define HAL_JSON_H
 
@@ -29,6 +29,9 @@ hal_status hal_json_parse(const char *name, const char *text, size_t size, hal_j
 void hal_json_free(hal_json *root);
 /* A whole file of at most `most` bytes, then as above. */
 hal_status hal_json_load(const char *path, size_t most, hal_json **root);
+/* Bytes of the well-formed character of UTF-8 (Unicode 15, table 3-7) that a string which ends with a NUL begins with;
+ * 0: there is none. */
+int hal_utf8_size(const char *text);
 /* The member of that key, or NULL; `object` may be NULL or something else. */
 const hal_json *hal_json_get(const hal_json *object, const char *key);
 
