@@ -47,11 +47,11 @@ const char *hal_last_error(void)
     return last_error;
 }
 
-/* One line, whatever a driver's log holds. */
+/* One line without a terminal's commands, whatever a driver's log or a file of another's holds. */
 static void flatten(char *text)
 {
     for (char *c = text; *c; c++) {
-        if (*c == '\n' || *c == '\r' || *c == '\t') {
+        if ((unsigned char)*c < ' ' || *c == 0x7f) {
             *c = ' ';
         }
     }
