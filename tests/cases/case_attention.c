@@ -245,6 +245,10 @@ static case_result give_lengths(case_run_state *r, onnx_attention *a)
     for (uint64_t i = 0; narrow && i < count; i++) {
         int64_t wide;
         memcpy(&wide, t->data + i * sizeof wide, sizeof wide);
+        if (wide < 0 || (uint64_t)wide > a->desc.kv_length) {
+            free(narrow);
+            return run_malformed(r, "nonpad_kv_seqlen is beyond the keys");
+        }
         narrow[i] = (int32_t)wide;
     }
     hal_buffer *buffer = narrow ? run_upload(r, narrow, count * sizeof *narrow) : NULL;
@@ -324,7 +328,7 @@ static case_result run_onnx(case_run_state *r)
     return outcome == CASE_PASSED && a.scores ? run_scores(r, &a) : outcome;
 }
 
-/* A span of int32 of a recipe; none where there is no such input. */
+/* A span of int32 of a recipe, without gaps between rows; none where there is no such input. */
 static bool give_int32(case_run_state *r, const char *name, hal_span *span)
 {
     const case_tensor *t = case_input(r->c, name);
@@ -332,29 +336,69 @@ static bool give_int32(case_run_state *r, const char *name, hal_span *span)
     if (!t) {
         return true;
     }
-    if (t->element_size != 4 || t->dtype != HAL_DTYPE_DEFAULT) {
-        run_malformed(r, "lengths or tables are not int32");
-        return false;
+    const uint64_t row = t->columns * 4;
+    uint8_t *whole = malloc(t->rows * row + 1);
+    for (uint64_t i = 0; whole && i < t->rows; i++) {
+        memcpy(whole + i * row, t->data + (t->offset + i * t->ld) * 4, row);
     }
-    hal_buffer *buffer = run_upload(r, t->data, t->size);
-    if (!buffer) {
-        return false;
-    }
-    *span = hal_at(buffer, t->offset * 4);
-    return true;
+    hal_buffer *buffer = whole ? run_upload(r, whole, t->rows * row) : NULL;
+    free(whole);
+    *span = buffer ? hal_whole(buffer) : *span;
+    return buffer != NULL;
 }
 
-static int32_t largest(const case_tensor *t, bool differences)
+static int32_t value_at(const case_tensor *t, uint64_t i)
 {
-    int32_t most = 0, before = 0;
-    for (uint64_t i = 0; t && i < t->rows * t->columns; i++) {
-        int32_t value;
-        memcpy(&value, t->data + (t->offset + i) * 4, 4);
-        int32_t length = differences ? (i ? value - before : 0) : value;
-        most = length > most ? length : most;
-        before = value;
+    int32_t value;
+    memcpy(&value, t->data + (t->offset + i) * 4, 4);
+    return value;
+}
+
+static bool is_int32(const case_tensor *t)
+{
+    return t && t->element_size == 4 && t->dtype == HAL_DTYPE_DEFAULT;
+}
+
+/* Cumulative lengths, of so many tokens at most; *longest is the greatest of the lengths. */
+static bool cumulative(const case_tensor *t, uint64_t tokens, uint64_t *longest)
+{
+    *longest = 0;
+    if (!is_int32(t) || t->rows != 1 || t->columns == 0 || value_at(t, 0) < 0) {
+        return false;
     }
-    return most;
+    for (uint64_t i = 1; i < t->columns; i++) {
+        const int64_t length = (int64_t)value_at(t, i) - value_at(t, i - 1);
+        if (length < 0) {
+            return false;
+        }
+        *longest = (uint64_t)length > *longest ? (uint64_t)length : *longest;
+    }
+    return (uint64_t)value_at(t, t->columns - 1) <= tokens;
+}
+
+/* Lengths of paged sequences, and a table whose pages are there as far as the lengths go: libhal trusts both. A length
+ * beyond the table is for it to refuse. */
+static bool paged(const case_tensor *lens, const case_tensor *table, uint64_t batch, uint64_t page, uint64_t pages,
+                  uint64_t *longest)
+{
+    *longest = 0;
+    if (!is_int32(lens) || !is_int32(table) || lens->rows != 1 || lens->columns != batch || table->rows != batch) {
+        return false;
+    }
+    for (uint64_t s = 0; s < batch; s++) {
+        const int32_t length = value_at(lens, s);
+        if (length < 0) {
+            return false;
+        }
+        *longest = (uint64_t)length > *longest ? (uint64_t)length : *longest;
+        for (uint64_t i = 0; i < table->columns && i * page < (uint64_t)length; i++) {
+            const int32_t number = value_at(table, s * table->ld + i);
+            if (number < 0 || (uint64_t)number >= pages) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 /* Strides of [token][head][dim], dim padded to ld; false if it is none. */
@@ -383,11 +427,17 @@ static case_result read_recipe(case_run_state *r, hal_attention_desc *d)
         o->dim_count != 3 || q->dims[2] != dim) {
         return run_malformed(r, "attributes or inputs of Attention");
     }
-    *d = *HAL_ATTENTION(.batch = cu_q->rows * cu_q->columns - 1, .q_heads = (uint32_t)q_heads,
-                        .kv_heads = (uint32_t)kv_heads, .head_dim = (uint32_t)dim, .value_dim = (uint32_t)o->dims[2],
-                        .q_length = (uint64_t)largest(cu_q, true), .q_tokens = q->dims[0], .dtype = q->dtype,
-                        .dtype_o = o->dtype, .scale = (float)scale, .softcap = (float)softcap,
-                        .page_size = (uint32_t)page,
+    const uint64_t batch = cu_q->columns - 1;
+    uint64_t q_length, kv_length;
+    if (!cumulative(cu_q, q->dims[0], &q_length) ||
+        !(page ? paged(lens, table, batch, page, k->dims[0], &kv_length)
+               : cumulative(cu_k, k->dims[0], &kv_length) && cu_k->columns == batch + 1)) {
+        return run_malformed(r, "lengths or pages of Attention");
+    }
+    *d = *HAL_ATTENTION(.batch = batch, .q_heads = (uint32_t)q_heads, .kv_heads = (uint32_t)kv_heads,
+                        .head_dim = (uint32_t)dim, .value_dim = (uint32_t)o->dims[2], .q_length = q_length,
+                        .kv_length = kv_length, .q_tokens = q->dims[0], .dtype = q->dtype, .dtype_o = o->dtype,
+                        .scale = (float)scale, .softcap = (float)softcap, .page_size = (uint32_t)page,
                         .causal = !causal ? HAL_CAUSAL_NONE
                                   : strcmp(run_text(c, "causal_alignment", "bottom_right"), "top_left") == 0
                                       ? HAL_CAUSAL_TOP_LEFT
@@ -398,13 +448,11 @@ static case_result read_recipe(case_run_state *r, hal_attention_desc *d)
         return run_malformed(r, "shapes of Attention do not fit together");
     }
     if (page) {
-        d->kv_length = (uint64_t)largest(lens, false);
         d->pages = k->dims[0];
         d->page_columns = table->columns;
         d->k_batch = page * d->k_token;
         d->v_batch = page * d->v_token;
     } else {
-        d->kv_length = (uint64_t)largest(cu_k, true);
         d->kv_tokens = k->dims[0];
     }
     return CASE_PASSED;

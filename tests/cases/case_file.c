@@ -109,7 +109,11 @@ static bool read_shape(case_file *c, const cJSON *item, case_tensor *t)
     if ((ld && !whole(ld, &t->ld)) || (offset && !whole(offset, &t->offset))) {
         return bad(c, t->name, "ld or offset_elements is no whole number below 2^31");
     }
-    return t->ld >= t->columns || t->rows < 2 ? true : bad(c, t->name, "ld is below the row length");
+    if (t->ld < t->columns && t->rows > 1) {
+        return bad(c, t->name, "ld is below the row length");
+    }
+    t->ld = t->ld < t->columns ? t->columns : t->ld; /* of a single row it means nothing */
+    return true;
 }
 
 /* The file must hold every element. */
