@@ -182,11 +182,12 @@ case_result run_matmul(case_run_state *r)
         return run_malformed(r, "MatMul takes two arrays of one dtype");
     }
     const stack x = stack_of(a, true), y = stack_of(b, false);
-    uint64_t dims[CASE_DIMS], total, elements;
+    uint64_t dims[CASE_DIMS], total, rows, elements;
     uint32_t count;
+    const uint64_t own = b->dim_count == 1 ? 1 : x.rows; /* rows of the result's file for each matrix */
     if (x.columns != y.rows || !spread_batch(&x, &y, dims, &count, &total) ||
-        __builtin_mul_overflow(d->rows, d->columns, &elements) || total > elements + 1 ||
-        elements != total * x.rows * y.columns || (d->rows > 1 && d->ld != d->columns)) {
+        __builtin_mul_overflow(total, x.rows, &rows) || __builtin_mul_overflow(rows, y.columns, &elements) ||
+        elements != d->rows * d->columns || (elements && d->rows * x.rows != rows * own)) {
         return run_malformed(r, "shapes of MatMul do not fit together");
     }
     hal_buffer *a_buffer = run_upload(r, a->data, a->size), *b_buffer = run_upload(r, b->data, b->size),
@@ -199,11 +200,11 @@ case_result run_matmul(case_run_state *r)
         if (!stack_index(&x, dims, count, i, &at_a) || !stack_index(&y, dims, count, i, &at_b)) {
             return run_malformed(r, "batches of MatMul do not fit together");
         }
-        hal_status status =
-            hal_gemm(r->d->list, HAL_GEMM(.m = x.rows, .n = y.columns, .k = x.columns, .dtype = a->dtype,
-                                          .dtype_d = d->dtype, .a = run_span(a_buffer, a, at_a * x.rows * x.ld),
-                                          .lda = x.ld, .b = run_span(b_buffer, b, at_b * y.rows * y.ld), .ldb = y.ld,
-                                          .d = run_span(d_buffer, d, i * x.rows * y.columns)));
+        hal_status status = hal_gemm(
+            r->d->list, HAL_GEMM(.m = x.rows, .n = y.columns, .k = x.columns, .dtype = a->dtype, .dtype_d = d->dtype,
+                                 .a = run_span(a_buffer, a, at_a * x.rows * x.ld), .lda = x.ld,
+                                 .b = run_span(b_buffer, b, at_b * y.rows * y.ld), .ldb = y.ld,
+                                 .d = run_span(d_buffer, d, i * own * d->ld), .ldd = b->dim_count == 1 ? 1 : d->ld));
         if (status != HAL_OK) {
             return run_failed(r, "hal_gemm", status);
         }

@@ -62,6 +62,43 @@ hal_buffer *run_spread(case_run_state *r, const case_tensor *t, const case_tenso
     return to;
 }
 
+/* A copy of t's rows, from one distance between them to another. */
+static hal_status copy_rows(case_run_state *r, const case_tensor *t, hal_span from, uint64_t ldx, hal_span to,
+                            uint64_t ldy)
+{
+    return hal_transpose(r->d->list,
+                         HAL_TRANSPOSE(.rank = 2, .dims = {t->rows, t->columns}, .perm = {0, 1}, .dtype = t->dtype,
+                                       .x = from, .y = to, .strides_x = {ldx, 1}, .strides_y = {ldy, 1}));
+}
+
+bool run_pack_output(case_run_state *r, const case_tensor *out, hal_span *span)
+{
+    if (out->ld == out->columns) {
+        return true;
+    }
+    hal_buffer *packed = run_scratch(r, out->rows * out->columns * hal_dtype_size(out->dtype));
+    *span = packed ? hal_whole(packed) : *span;
+    return packed != NULL;
+}
+
+bool run_pack(case_run_state *r, const case_tensor *in, hal_span *span)
+{
+    const hal_span from = *span;
+    if (in->ld == in->columns) {
+        return true;
+    }
+    if (!run_pack_output(r, in, span)) {
+        return false;
+    }
+    hal_status status = copy_rows(r, in, from, in->ld, *span, in->columns);
+    return status == HAL_OK || (run_failed(r, "hal_transpose", status), false);
+}
+
+hal_status run_put_back(case_run_state *r, const case_tensor *out, hal_span packed, hal_span to)
+{
+    return out->ld == out->columns ? HAL_OK : copy_rows(r, out, packed, out->columns, to, out->ld);
+}
+
 /* perm, or the dimensions in reverse. */
 static bool read_perm(const case_file *c, uint32_t rank, uint32_t *perm)
 {
@@ -162,24 +199,27 @@ case_result run_gather(case_run_state *r)
     if (y->rows * y->columns != outer * count * inner) {
         return run_malformed(r, "shapes of Gather");
     }
-    if (x->ld != x->columns || y->ld != y->columns) {
-        return run_skipped(r, "Gather of padded rows");
-    }
     hal_buffer *table = run_upload(r, x->data, x->size), *numbers = upload_int32(r, ids, (int64_t)rows),
                *to = run_poisoned(r, y);
     if (!table || !numbers || !to) {
         return CASE_FAILED;
     }
+    const uint64_t size = hal_dtype_size(x->dtype), size_y = hal_dtype_size(y->dtype);
+    hal_span sx = run_span(table, x, 0), sy = run_span(to, y, 0);
+    if (!run_pack(r, x, &sx) || !run_pack_output(r, y, &sy)) {
+        return CASE_FAILED;
+    }
     for (uint64_t i = 0; i < outer; i++) {
-        hal_status status =
-            hal_gather(r->d->list, HAL_GATHER(.count = count, .columns = inner, .table_rows = rows, .dtype = x->dtype,
-                                              .dtype_y = y->dtype, .table = run_span(table, x, i * rows * inner),
-                                              .ids = hal_whole(numbers), .y = run_span(to, y, i * count * inner)));
+        hal_status status = hal_gather(
+            r->d->list, HAL_GATHER(.count = count, .columns = inner, .table_rows = rows, .dtype = x->dtype,
+                                   .dtype_y = y->dtype, .table = run_behind(sx, i * rows * inner * size),
+                                   .ids = hal_whole(numbers), .y = run_behind(sy, i * count * inner * size_y)));
         if (status != HAL_OK) {
             return run_failed(r, "hal_gather", status);
         }
     }
-    return run_check(r, y, to);
+    hal_status status = run_put_back(r, y, sy, run_span(to, y, 0));
+    return status == HAL_OK ? run_check(r, y, to) : run_failed(r, "hal_transpose", status);
 }
 
 /* A cache of RotaryEmbedding in FP32; NULL with `why` set. */
@@ -219,8 +259,8 @@ static case_result read_rotary(case_run_state *r, rotary *o)
         o->cos->rows != o->sin->rows || o->cos->columns != o->sin->columns) {
         return run_malformed(r, "attributes or shapes of RotaryEmbedding");
     }
-    if (x->ld != x->columns || y->ld != y->columns || x->dtype != y->dtype) {
-        return run_skipped(r, "RotaryEmbedding of padded rows, or to another dtype");
+    if (x->dtype != y->dtype) {
+        return run_skipped(r, "RotaryEmbedding to another dtype");
     }
     const bool tokens_first = x->dim_count == 3;
     o->batch = x->dims[0];
@@ -254,11 +294,15 @@ case_result run_rotary(case_run_state *r)
     if (!x || !to || !cos || !sin || (o.ids && !ids)) {
         return CASE_FAILED;
     }
+    hal_span from = run_span(x, o.x, 0), result = run_span(to, y, 0);
+    if (!run_pack(r, o.x, &from) || !run_pack_output(r, y, &result)) {
+        return CASE_FAILED;
+    }
     for (uint64_t i = 0; i < o.batch; i++) {
         const uint64_t first = i * o.x->rows / o.batch * o.x->columns,
                        table = o.ids ? 0 : i * o.tokens * o.cos->columns;
-        o.desc.x = run_span(x, o.x, first);
-        o.desc.y = run_span(to, y, first);
+        o.desc.x = run_behind(from, first * o.x->element_size);
+        o.desc.y = run_behind(result, first * y->element_size);
         o.desc.cos = hal_at(cos, table * 4);
         o.desc.sin = hal_at(sin, table * 4);
         o.desc.position_ids = ids ? hal_at(ids, i * o.tokens * 4) : (hal_span){0};
@@ -267,5 +311,6 @@ case_result run_rotary(case_run_state *r)
             return run_failed(r, "hal_rope", status);
         }
     }
-    return run_check(r, y, to);
+    hal_status status = run_put_back(r, y, result, run_span(to, y, 0));
+    return status == HAL_OK ? run_check(r, y, to) : run_failed(r, "hal_transpose", status);
 }

@@ -184,15 +184,16 @@ case_result run_binary(case_run_state *r)
 /* Softmax over another dimension than the last: moved there and back. x and y are packed. */
 static hal_status softmax_across(case_run_state *r, hal_softmax_desc *desc, const case_tensor *x, uint32_t axis)
 {
-    const uint64_t size = hal_dtype_size(x->dtype) * x->rows * x->columns;
-    hal_buffer *moved = run_scratch(r, size), *done = run_scratch(r, size);
+    const uint64_t count = x->rows * x->columns;
+    hal_buffer *moved = run_scratch(r, hal_dtype_size(desc->dtype) * count),
+               *done = run_scratch(r, hal_dtype_size(desc->dtype_y) * count);
     if (!moved || !done) {
         return HAL_ERROR_OUT_OF_MEMORY;
     }
     hal_transpose_desc to =
         *HAL_TRANSPOSE(.rank = x->dim_count, .dtype = x->dtype, .x = desc->x, .y = hal_whole(moved));
     hal_transpose_desc back =
-        *HAL_TRANSPOSE(.rank = x->dim_count, .dtype = x->dtype, .x = hal_whole(done), .y = desc->y);
+        *HAL_TRANSPOSE(.rank = x->dim_count, .dtype = desc->dtype_y, .x = hal_whole(done), .y = desc->y);
     for (uint32_t i = 0; i < x->dim_count; i++) { /* a swap is its own inverse */
         to.perm[i] = i == axis ? x->dim_count - 1 : i + 1 == x->dim_count ? axis : i;
         back.perm[i] = to.perm[i];
@@ -205,7 +206,6 @@ static hal_status softmax_across(case_run_state *r, hal_softmax_desc *desc, cons
     desc->rows = desc->columns ? x->rows * x->columns / desc->columns : 0;
     desc->x = hal_whole(moved);
     desc->y = hal_whole(done);
-    desc->ldx = desc->ldy = 0;
     hal_status status = hal_transpose(r->d->list, &to);
     status = status == HAL_OK ? hal_softmax(r->d->list, desc) : status;
     return status == HAL_OK ? hal_transpose(r->d->list, &back) : status;
@@ -226,23 +226,29 @@ case_result run_softmax(case_run_state *r)
         return run_malformed(r, "axis or shapes of Softmax");
     }
     const bool last = axis + 1 == x->dim_count;
-    if (!last && (x->dtype != y->dtype || x->ld != x->columns || y->ld != y->columns)) {
-        return run_skipped(r, "softmax across padded rows");
-    }
     if (!stage(r, 1, 1, b)) {
         return CASE_FAILED;
     }
     hal_softmax_desc desc = *HAL_SOFTMAX(.rows = x->rows, .columns = x->columns, .dtype = x->dtype, .dtype_y = y->dtype,
                                          .x = run_span(b[0], x, 0), .y = run_span(b[1], y, 0), .ldx = x->ld,
                                          .ldy = y->ld, .log = strcmp(c->op, "LogSoftmax") == 0);
+    if (!last) {
+        desc.ldx = desc.ldy = 0;
+        if (!run_pack(r, x, &desc.x) || !run_pack_output(r, y, &desc.y)) {
+            return CASE_FAILED;
+        }
+    }
+    const hal_span result = desc.y;
     if (flattens && !last) {
         desc.rows = desc.columns = 1;
         for (uint32_t i = 0; i < x->dim_count; i++) {
             *(i < axis ? &desc.rows : &desc.columns) *= x->dims[i];
         }
-        desc.ldx = desc.ldy = 0;
     }
     hal_status status = last || flattens ? hal_softmax(r->d->list, &desc) : softmax_across(r, &desc, x, axis);
+    if (status == HAL_OK && !last) {
+        status = run_put_back(r, y, result, run_span(b[1], y, 0));
+    }
     return finish(r, "hal_softmax", status, y, b[1]);
 }
 
@@ -268,9 +274,6 @@ case_result run_rmsnorm(case_run_state *r)
         columns *= x->dims[i];
     }
     const bool whole_rows = columns == x->columns, spread = w && w->rows * w->columns != columns;
-    if (!whole_rows && (x->ld != x->columns || y->ld != y->columns)) {
-        return run_skipped(r, "a norm over padded rows");
-    }
     case_tensor normalised = {.dim_count = x->dim_count - axis, .rows = 1, .columns = columns};
     memcpy(normalised.dims, x->dims + axis, normalised.dim_count * sizeof x->dims[0]);
     const uint32_t at = spread && w->dim_count <= normalised.dim_count ? normalised.dim_count - w->dim_count : 0;
@@ -287,11 +290,18 @@ case_result run_rmsnorm(case_run_state *r)
         *HAL_RMSNORM(.rows = columns ? x->rows * x->columns / columns : 0, .columns = columns, .dtype = x->dtype,
                      .dtype_y = y->dtype, .x = run_span(b[0], x, 0), .y = run_span(b[2], y, 0),
                      .ldx = whole_rows ? x->ld : 0, .ldy = whole_rows ? y->ld : 0, .eps = (float)eps);
+    if (!whole_rows && (!run_pack(r, x, &desc.x) || !run_pack_output(r, y, &desc.y))) {
+        return CASE_FAILED;
+    }
     if (w) {
         desc.weight = spread ? hal_whole(b[1]) : run_span(b[1], w, 0);
         desc.dtype_weight = w->dtype;
     }
-    return finish(r, "hal_rmsnorm", hal_rmsnorm(r->d->list, &desc), y, b[2]);
+    hal_status status = hal_rmsnorm(r->d->list, &desc);
+    if (status == HAL_OK && !whole_rows) {
+        status = run_put_back(r, y, desc.y, run_span(b[2], y, 0));
+    }
+    return finish(r, "hal_rmsnorm", status, y, b[2]);
 }
 
 case_result run_fused_add_rmsnorm(case_run_state *r)
@@ -348,35 +358,73 @@ case_result run_cast(case_run_state *r)
     return finish(r, "hal_cast", status, y, b[1]);
 }
 
-/* ONNX's QuantizeLinear and DequantizeLinear: the shape as `outer` problems of rows and columns so that the scale is
- * one for all, one a row or one a column; false if it is neither. */
-static bool scale_layout(const case_file *c, const case_tensor *x, const case_tensor *scale, uint64_t *outer,
-                         uint64_t *rows, uint64_t *columns, hal_scaling *scaling)
+/* ONNX's QuantizeLinear and DequantizeLinear as `outer` times `blocks` problems of at most `rows` rows of `columns`
+ * elements, so that the scale is one for all, one a row or one a column. */
+typedef struct scale_layout {
+    uint64_t outer, length, rows, columns; /* length: rows of all blocks */
+    uint64_t scales;                       /* of a block; 0: all have the same */
+    hal_scaling scaling;
+} scale_layout;
+
+/* false: the scale's shape is none of these. */
+static bool read_scales(const case_file *c, const case_tensor *x, const case_tensor *scale, scale_layout *l)
 {
-    const uint64_t count = scale->rows * scale->columns;
-    uint32_t axis;
-    *outer = 1;
-    *rows = x->rows;
-    *columns = x->columns;
-    *scaling = HAL_SCALE_TENSOR;
-    if (count == 1) {
-        return true;
-    }
-    if (!run_axis(c, x, 1, &axis) || count != x->dims[axis] || scale->dim_count != 1) {
+    uint64_t block;
+    uint32_t axis = 0;
+    *l = (scale_layout){1, x->rows, x->rows, x->columns, 0, HAL_SCALE_TENSOR};
+    if (!case_count(c, "block_size", 0, &block) || (scale->rows > 1 && scale->ld != scale->columns)) {
         return false;
     }
-    if (axis + 1 == x->dim_count) {
-        *scaling = HAL_SCALE_COLUMN;
+    if (scale->rows * scale->columns == 1 && block == 0) {
         return true;
     }
-    *scaling = HAL_SCALE_ROW;
-    *rows = x->dims[axis];
-    *columns = 1;
-    for (uint32_t i = 0; i < x->dim_count; i++) {
-        *outer *= i < axis ? x->dims[i] : 1;
-        *columns *= i > axis ? x->dims[i] : 1;
+    if (!run_axis(c, x, 1, &axis)) {
+        return false;
     }
-    return x->ld == x->columns;
+    const uint64_t length = x->dims[axis];
+    bool fits = block || (scale->dim_count == 1 && scale->columns == length);
+    for (uint32_t i = 0; block && i < x->dim_count; i++) {
+        const uint64_t want = i == axis ? length / block + (length % block != 0) : x->dims[i];
+        fits = fits && scale->dim_count == x->dim_count && scale->dims[i] == want;
+    }
+    if (!block && axis + 1 == x->dim_count) {
+        l->scaling = HAL_SCALE_COLUMN;
+        return fits;
+    }
+    l->columns = 1;
+    for (uint32_t i = 0; i < x->dim_count; i++) {
+        l->outer *= i < axis ? x->dims[i] : 1;
+        l->columns *= i > axis ? x->dims[i] : 1;
+    }
+    l->length = length;
+    l->rows = block && block < length ? block : length;
+    l->scales = block ? l->columns : 0;
+    l->scaling = block ? HAL_SCALE_COLUMN : HAL_SCALE_ROW;
+    return fits;
+}
+
+/* Each problem of the layout. *x and *codes are packed unless the whole is one problem. */
+static hal_status quantize_parts(case_run_state *r, const scale_layout *l, hal_quantize_desc *desc, bool quantize)
+{
+    const hal_span x = desc->x, codes = desc->codes, scales = desc->scales;
+    const uint64_t size = hal_dtype_size(desc->dtype), scale_size = hal_dtype_size(desc->dtype_scales);
+    uint64_t blocks = 0;
+    desc->columns = l->columns;
+    desc->scaling = l->scaling;
+    for (uint64_t i = 0; i < l->outer; i++) {
+        for (uint64_t at = 0; at < l->length; at += l->rows, blocks++) {
+            const uint64_t first = (i * l->length + at) * l->columns;
+            desc->rows = l->length - at < l->rows ? l->length - at : l->rows;
+            desc->x = run_behind(x, first * size);
+            desc->codes = run_behind(codes, first);
+            desc->scales = run_behind(scales, blocks * l->scales * scale_size);
+            hal_status status = quantize ? hal_quantize(r->d->list, desc) : hal_dequantize(r->d->list, desc);
+            if (status != HAL_OK) {
+                return status;
+            }
+        }
+    }
+    return HAL_OK;
 }
 
 case_result run_quantize_linear(case_run_state *r)
@@ -390,8 +438,8 @@ case_result run_quantize_linear(case_run_state *r)
     const case_tensor *x = &c->inputs[0], *scale = &c->inputs[1], *y = &c->outputs[0];
     const case_tensor *zero = c->input_count > 2 && c->inputs[2].present ? &c->inputs[2] : NULL;
     const case_tensor *numbers = quantize ? x : y, *codes = quantize ? y : x;
-    uint64_t outer, rows, columns, saturate;
-    hal_scaling scaling;
+    uint64_t saturate;
+    scale_layout layout;
     hal_buffer *b[3];
     for (uint64_t i = 0; zero && i < zero->size; i++) {
         if (zero->data[i] != 0) {
@@ -401,24 +449,31 @@ case_result run_quantize_linear(case_run_state *r)
     if (!same_shape(x, y) || !case_count(c, "saturate", 1, &saturate)) {
         return run_malformed(r, "shapes or attributes of a quantisation");
     }
-    if (codes->dtype != HAL_F8E4M3 || numbers->dtype == HAL_F8E4M3 || saturate == 0 ||
-        !scale_layout(c, x, scale, &outer, &rows, &columns, &scaling)) {
-        return run_skipped(r, "this dtype or layout of scales");
+    if (codes->dtype != HAL_F8E4M3 || numbers->dtype == HAL_F8E4M3) {
+        return run_skipped(r, "a quantisation of these dtypes");
+    }
+    if (saturate == 0) {
+        return run_skipped(r, "a quantisation that does not saturate");
+    }
+    if (!read_scales(c, x, scale, &layout)) {
+        return run_malformed(r, "the scale's shape does not fit");
     }
     if (!stage(r, 2, 1, b)) {
         return CASE_FAILED;
     }
-    const bool whole_rows = columns == x->columns && outer == 1;
-    hal_status status = HAL_OK;
-    for (uint64_t i = 0; i < outer && status == HAL_OK; i++) {
-        const uint64_t first = i * rows * columns;
-        const hal_span sx = run_span(b[0], x, first), sy = run_span(b[2], y, first);
-        const hal_quantize_desc desc =
-            *HAL_QUANTIZE(.rows = rows, .columns = columns, .dtype = numbers->dtype, .dtype_scales = scale->dtype,
-                          .scaling = scaling, .x = quantize ? sx : sy, .codes = quantize ? sy : sx,
-                          .scales = run_span(b[1], scale, 0), .ldx = whole_rows ? numbers->ld : 0,
-                          .ld_codes = whole_rows ? codes->ld : 0);
-        status = quantize ? hal_quantize(r->d->list, &desc) : hal_dequantize(r->d->list, &desc);
+    hal_span in = run_span(b[0], x, 0), out = run_span(b[2], y, 0);
+    const bool whole = layout.columns == x->columns && layout.outer == 1 && layout.rows == x->rows;
+    if (!whole && (!run_pack(r, x, &in) || !run_pack_output(r, y, &out))) {
+        return CASE_FAILED;
+    }
+    hal_status status =
+        quantize_parts(r, &layout,
+                       HAL_QUANTIZE(.dtype = numbers->dtype, .dtype_scales = scale->dtype, .x = quantize ? in : out,
+                                    .codes = quantize ? out : in, .scales = run_span(b[1], scale, 0),
+                                    .ldx = whole ? numbers->ld : 0, .ld_codes = whole ? codes->ld : 0),
+                       quantize);
+    if (status == HAL_OK && !whole) {
+        status = run_put_back(r, y, out, run_span(b[2], y, 0));
     }
     return finish(r, quantize ? "hal_quantize" : "hal_dequantize", status, y, b[2]);
 }

@@ -29,6 +29,11 @@ hal_buffer *run_scratch(case_run_state *r, uint64_t size);
 hal_buffer *run_upload(case_run_state *r, const void *bytes, uint64_t size);
 hal_buffer *run_poisoned(case_run_state *r, const case_tensor *out);
 hal_span run_span(hal_buffer *buffer, const case_tensor *t, uint64_t element);
+/* A span to the end of a buffer, from so many bytes further on. */
+static inline hal_span run_behind(hal_span span, uint64_t bytes)
+{
+    return hal_at(span.buffer, span.offset + bytes);
+}
 /* Fetch an output and compare it whole. */
 case_result run_check(case_run_state *r, const case_tensor *out, hal_buffer *buffer);
 
@@ -49,6 +54,12 @@ uint64_t run_version(const case_file *c);
  * with `why` set. */
 bool run_spreads(const case_tensor *t, const case_tensor *over, uint32_t at);
 hal_buffer *run_spread(case_run_state *r, const case_tensor *t, const case_tensor *over, uint32_t at);
+
+/* Where a tensor's rows have gaps between them and an operator would step over several: *span becomes a packed copy of
+ * them (an input), or packed memory (an output) that run_put_back copies to where it belongs. false: `why` is set. */
+bool run_pack(case_run_state *r, const case_tensor *in, hal_span *span);
+bool run_pack_output(case_run_state *r, const case_tensor *out, hal_span *span);
+hal_status run_put_back(case_run_state *r, const case_tensor *out, hal_span packed, hal_span to);
 
 /* The runners, by family. */
 case_result run_gemm(case_run_state *r);
