@@ -70,6 +70,9 @@ hal_status hal_check_on_failed(const hal_device *device, const void *object, hal
                     header->device->object.label, device->object.label);
 }
 
+/* No descriptor will be longer: what was never set is not followed through memory. */
+enum { MOST_DESC = 1 << 16 };
+
 hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char *what)
 {
     memset(copy, 0, known);
@@ -79,7 +82,7 @@ hal_status hal_desc_read(const void *desc, void *copy, size_t known, const char 
     }
     size_t size;
     memcpy(&size, desc, sizeof size);
-    if (size < sizeof size) {
+    if (size < sizeof size || size > MOST_DESC) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s.struct_size is %zu; use the descriptor macro or set sizeof",
                         what, size);
     }

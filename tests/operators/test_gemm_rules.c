@@ -53,6 +53,7 @@ static void test_bad_arguments(void **state)
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_gemm_prepare(NULL, &good));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_gemm_workspace(f->device, &good, NULL));
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.struct_size = 3);
+    WITH(HAL_ERROR_INVALID_ARGUMENT, desc.struct_size = SIZE_MAX); /* never set: not followed through memory */
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype = (hal_dtype)5);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype_d = (hal_dtype)77);
     WITH(HAL_ERROR_INVALID_ARGUMENT, desc.dtype_bias = (hal_dtype)-1);
