@@ -3,7 +3,7 @@
 
 void *hal_array_add(hal_core *core, hal_array *array, uint32_t count, size_t size)
 {
-    if (count > UINT32_MAX / 2 - array->count) {
+    if (count == 0 || count > UINT32_MAX / 2 - array->count) {
         return NULL;
     }
     if (array->count + count > array->capacity) {
