@@ -4,7 +4,7 @@
 #include "core.h"
 #include "internal.h"
 
-enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 64 };
+enum { PIPELINE_TYPE = 0x48414c49, DEFAULT_SLOTS = 3, MOST_SLOTS = 64 };
 enum { STAGE_UPLOAD, STAGE_COMPUTE, STAGE_DOWNLOAD, STAGES };
 
 typedef struct slot {
@@ -15,6 +15,7 @@ typedef struct slot {
 } slot;
 
 struct hal_pipeline {
+    uint32_t type; /* PIPELINE_TYPE; other handles are told by it */
     hal_pipeline_desc desc;
     char *label;
     hal_device *device; /* held by the streams */
@@ -26,12 +27,19 @@ struct hal_pipeline {
 
 static const char *const stage_names[STAGES] = {"upload", "compute", "download"};
 
+static hal_status live(const hal_pipeline *pipeline, const char *call)
+{
+    return pipeline && pipeline->type == PIPELINE_TYPE
+               ? HAL_OK
+               : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: pipeline is %s; use what hal_pipeline_create gave", call,
+                          pipeline ? "not a live pipeline" : "NULL");
+}
+
 static hal_status usable(const hal_pipeline *pipeline, const char *call)
 {
-    if (!pipeline) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: pipeline is NULL", call);
-    }
-    return pipeline->status == HAL_OK
+    const hal_status status = live(pipeline, call);
+    return status != HAL_OK ? status
+           : pipeline->status == HAL_OK
                ? HAL_OK
                : hal_fail(pipeline->status, "%s: pipeline '%s' ended at item %llu with %s", call, pipeline->label,
                           (unsigned long long)pipeline->stats.pushed, hal_status_name(pipeline->status));
@@ -85,7 +93,7 @@ hal_status hal_pipeline_create(hal_device *device, const hal_pipeline_desc *give
         hal_free(slots);
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "hal_pipeline_create: out of host memory");
     }
-    *p = (hal_pipeline){.desc = desc, .device = device, .slots = slots};
+    *p = (hal_pipeline){.type = PIPELINE_TYPE, .desc = desc, .device = device, .slots = slots};
     status = hal_label(&device->core, desc.label, "pipeline", &p->label);
     for (uint32_t i = 0; status == HAL_OK && i < STAGES; i++) {
         const hal_stream_desc stream = {.struct_size = sizeof stream, .label = stage_names[i]};
@@ -104,9 +112,10 @@ hal_status hal_pipeline_create(hal_device *device, const hal_pipeline_desc *give
 
 void hal_pipeline_destroy(hal_pipeline *p)
 {
-    if (!p) {
+    if (!p || p->type != PIPELINE_TYPE) {
         return;
     }
+    p->type = 0;
     for (uint32_t i = 0; i < p->desc.slots; i++) {
         hal_buffer_destroy(p->slots[i].input);
         hal_buffer_destroy(p->slots[i].output);
@@ -249,12 +258,16 @@ hal_status hal_pipeline_finish(hal_pipeline *p, uint64_t timeout)
 
 hal_status hal_pipeline_get_stats(hal_pipeline *p, hal_pipeline_stats *stats)
 {
-    if (!p || !stats || stats->struct_size < sizeof(size_t)) {
+    hal_status status = live(p, "hal_pipeline_get_stats");
+    if (status != HAL_OK) {
+        return status;
+    }
+    if (!stats || stats->struct_size < sizeof(size_t)) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
-                        "hal_pipeline_get_stats: pipeline or stats is NULL, or stats->struct_size is not set");
+                        "hal_pipeline_get_stats: stats is NULL, or stats->struct_size is not set");
     }
     for (uint32_t i = 0; i < p->desc.slots; i++) {
-        const hal_status status = drain(p, &p->slots[i], 0);
+        status = drain(p, &p->slots[i], 0);
         if (status != HAL_OK && status != HAL_TIMEOUT) {
             return status;
         }
@@ -278,8 +291,12 @@ static hal_status stage_of(const slot *s, uint32_t *stage)
 
 hal_status hal_pipeline_report(hal_pipeline *p, char *text, size_t size)
 {
-    if (!p || !text || !size) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_pipeline_report: pipeline or text is NULL, or size is 0");
+    const hal_status alive = live(p, "hal_pipeline_report");
+    if (alive != HAL_OK) {
+        return alive;
+    }
+    if (!text || !size) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_pipeline_report: text is NULL, or size is 0");
     }
     size_t used = 0;
     text[0] = '\0';

@@ -9,7 +9,10 @@
 /* What goes up, each at a multiple of 16 bytes of one buffer. */
 enum { CU_Q, KV_LENGTHS, PAGES, ITEMS, ARRAYS };
 
+enum { RAGGED_TYPE = 0x48414c52 };
+
 struct hal_ragged {
+    uint32_t type; /* RAGGED_TYPE; other handles are told by it */
     hal_ragged_desc desc;
     char *label;
     hal_stream *stream;
@@ -22,6 +25,14 @@ struct hal_ragged {
     attention_list list;
     hal_ragged_stats stats;
 };
+
+static hal_status live(const hal_ragged *ragged, const char *call)
+{
+    return ragged && ragged->type == RAGGED_TYPE
+               ? HAL_OK
+               : hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: ragged is %s; use what hal_ragged_create gave", call,
+                          ragged ? "not a live one" : "NULL");
+}
 
 hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, hal_ragged **ragged)
 {
@@ -49,6 +60,7 @@ hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, h
     if (!r) {
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "hal_ragged_create: out of host memory");
     }
+    r->type = RAGGED_TYPE;
     r->desc = desc;
     r->stream = stream;
     hal_retain(&stream->object);
@@ -63,7 +75,8 @@ hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, h
 
 void hal_ragged_destroy(hal_ragged *r)
 {
-    if (r) {
+    if (r && r->type == RAGGED_TYPE) {
+        r->type = 0;
         hal_buffer_destroy(r->metadata);
         hal_buffer_destroy(r->scratch);
         hal_release(&r->stream->object);
@@ -319,11 +332,12 @@ static hal_status plan_batch(hal_ragged *r, const hal_ragged_batch *b)
 hal_status hal_ragged_plan(hal_ragged *ragged, const hal_ragged_batch *given)
 {
     hal_ragged_batch batch;
-    if (!ragged) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_ragged_plan: ragged is NULL");
-    }
     const uint64_t start = hal_now();
-    hal_status status = hal_operator_desc("hal_ragged_plan", given, &batch, sizeof batch, "hal_ragged_batch");
+    hal_status status = live(ragged, "hal_ragged_plan");
+    if (status != HAL_OK) {
+        return status;
+    }
+    status = hal_operator_desc("hal_ragged_plan", given, &batch, sizeof batch, "hal_ragged_batch");
     status = status == HAL_OK ? plan_batch(ragged, &batch) : status;
     ragged->stats.plan_us = (double)(hal_now() - start) / 1e3;
     return status;
@@ -365,10 +379,11 @@ hal_status hal_ragged_run(hal_ragged *ragged, const hal_ragged_layer *given)
 {
     hal_ragged_layer layer;
     hal_ragged_batch batch;
-    if (!ragged) {
-        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_ragged_run: ragged is NULL");
+    hal_status status = live(ragged, "hal_ragged_run");
+    if (status != HAL_OK) {
+        return status;
     }
-    hal_status status = hal_operator_desc("hal_ragged_run", given, &layer, sizeof layer, "hal_ragged_layer");
+    status = hal_operator_desc("hal_ragged_run", given, &layer, sizeof layer, "hal_ragged_layer");
     if (status == HAL_OK) {
         status = hal_operator_desc("hal_ragged_run: batch", layer.batch, &batch, sizeof batch, "hal_ragged_batch");
     }
@@ -394,9 +409,13 @@ hal_status hal_ragged_run(hal_ragged *ragged, const hal_ragged_layer *given)
 
 hal_status hal_ragged_get_stats(const hal_ragged *ragged, hal_ragged_stats *stats)
 {
-    if (!ragged || !stats || stats->struct_size < sizeof(size_t)) {
+    hal_status status = live(ragged, "hal_ragged_get_stats");
+    if (status != HAL_OK) {
+        return status;
+    }
+    if (!stats || stats->struct_size < sizeof(size_t)) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
-                        "hal_ragged_get_stats: ragged or stats is NULL, or stats->struct_size is not set");
+                        "hal_ragged_get_stats: stats is NULL, or stats->struct_size is not set");
     }
     hal_desc_write(&ragged->stats, sizeof ragged->stats, stats);
     return HAL_OK;

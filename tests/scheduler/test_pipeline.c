@@ -184,6 +184,14 @@ static void test_misuse(void **state)
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_push(NULL, data, 4, NULL, 0, 0));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_get_stats(p, NULL));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_report(p, NULL, 10));
+    hal_pipeline *stranger = (hal_pipeline *)(void *)f->stream;
+    hal_pipeline_stats stats = {.struct_size = sizeof stats};
+    char text[8];
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_push(stranger, data, 4, NULL, 0, 0));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_finish(stranger, 0));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_get_stats(stranger, &stats));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_pipeline_report(stranger, text, sizeof text));
+    hal_pipeline_destroy(stranger);
     OK(hal_pipeline_push(p, data, BYTES, NULL, 0, TEST_TIMEOUT)); /* nothing comes back */
     OK(hal_pipeline_finish(p, TEST_TIMEOUT));
     hal_pipeline_destroy(p);

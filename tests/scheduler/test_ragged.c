@@ -330,6 +330,11 @@ static void test_misuse(void **state)
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(NULL, HAL_RAGGED(.page_size = 16), &ragged));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(f->stream, HAL_RAGGED(.q_heads = 1), &ragged));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_create(f->stream, HAL_RAGGED(.page_size = 16), NULL));
+    hal_ragged *stranger = (hal_ragged *)(void *)f->stream;
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_plan(stranger, HAL_RAGGED_BATCH(.sequences = 0)));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_run(stranger, HAL_RAGGED_LAYER(.batch = NULL)));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_ragged_get_stats(stranger, &stats));
+    hal_ragged_destroy(stranger);
     const uint32_t heads[][2] = {{0, 0}, {2, 0}, {0, 2}, {3, 2}}; /* a batch of empty sequences divides by them, too */
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         REFUSED(HAL_ERROR_INVALID_ARGUMENT,
