@@ -16,6 +16,7 @@ float hal_model_segmented_sum(const float *values, uint64_t count, uint64_t segm
     float sum = 0;
     if (!values || !segments)
         return NAN;
+    segments = segments < count ? segments : count; /* empty parts add nothing */
     for (uint64_t segment = 0, at = 0; segment < segments; segment++) {
         const uint64_t end = at + (count - at) / (segments - segment);
         float part = 0;

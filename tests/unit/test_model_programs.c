@@ -321,6 +321,7 @@ static void segments_cover_everything(void **state)
     for (uint64_t segments = 1; segments <= 130; segments++)
         exact(4950, hal_model_segmented_sum(values, 100, segments));
     assert_true(isnan(hal_model_segmented_sum(values, 100, 0)));
+    exact(4950, hal_model_segmented_sum(values, 100, UINT64_MAX)); /* at once */
     assert_true(isnan(hal_model_ulps(NAN, 1)) && isnan(hal_model_ulps(1, NAN)) && isnan(hal_model_ulps(1, 1e300)));
 }
 
