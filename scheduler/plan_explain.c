@@ -42,14 +42,6 @@ static void print_table(FILE *out, const char *cells, const char *alignment)
     }
 }
 
-/* A name in a cell: what would break the table becomes a space. */
-static void cell(FILE *cells, const char *text)
-{
-    for (; *text; text++) {
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, cells);
-    }
-}
-
 static void cell_us(FILE *cells, double us)
 {
     if (!isnan(us)) {
@@ -65,13 +57,13 @@ static void write_steps(FILE *cells, const hal_plan_report *report)
     for (uint32_t i = 0; i < report->stats.steps; i++) {
         const hal_step_report *step = &report->steps[i];
         fprintf(cells, "%u\t%s\t", i, step->kernel);
-        cell(cells, step->result);
+        hal_program_text(cells, step->result);
         fprintf(cells, "\t%llu\t%.3f", (unsigned long long)step->bytes, step->flops / 1e6);
         cell_us(cells, step->floor_us);
         cell_us(cells, step->predicted_us);
         cell_us(cells, step->measured_us);
         fprintf(cells, "\t%u\t%u\t", step->kernels, step->stream);
-        cell(cells, step->place);
+        hal_program_text(cells, step->place);
         fputc('\n', cells);
     }
 }
@@ -82,15 +74,15 @@ static void write_decisions(FILE *cells, const hal_plan_report *report)
     fprintf(cells, "fusion\tof\tverdict\tbytes before\tafter\tus before\tafter\treason\n");
     for (uint32_t i = 0; i < report->plan->decisions.count; i++) {
         const hal_decision *decision = &report->plan->decisions.list[i];
-        cell(cells, decision->rule);
+        hal_program_text(cells, decision->rule);
         fputc('\t', cells);
-        cell(cells, report->plan->program.tensors[decision->tensor].name);
+        hal_program_text(cells, report->plan->program.tensors[decision->tensor].name);
         fprintf(cells, "\t%s\t%llu\t%llu", hal_plan_verdict_name(decision->verdict),
                 (unsigned long long)decision->bytes_before, (unsigned long long)decision->bytes_after);
         cell_us(cells, decision->us_before);
         cell_us(cells, decision->us_after);
         fputc('\t', cells);
-        cell(cells, hal_decision_reason(decision, text));
+        hal_program_text(cells, hal_decision_reason(decision, text));
         fprintf(cells, "%s\n", decision->reorders ? " (reorders sums)" : "");
     }
 }
@@ -118,8 +110,9 @@ static void print_head(FILE *out, const hal_plan_report *report)
     const hal_plan *plan = report->plan;
     const hal_plan_stats *stats = &report->stats;
     const hal_device_info *info = hal_device_get_info(plan->device);
-    fprintf(out, "plan '%s' on %s (%s), costed as %s\n", plan->program.label, info->name, info->backend,
-            plan->machine.name);
+    fputs("plan '", out);
+    hal_program_text(out, plan->program.label);
+    fprintf(out, "' on %s (%s), costed as %s\n", info->name, info->backend, plan->machine.name);
     if (plan->has_rows) {
         fprintf(out, "  %llu rows; ", (unsigned long long)report->rows);
     } else {

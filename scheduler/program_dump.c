@@ -37,11 +37,24 @@ static uint32_t attributes_of(const hal_step *step, attribute list[ATTRIBUTES])
     return count;
 }
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+void hal_program_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        fputc(is_control(*text) ? ' ' : *text, out);
+    }
+}
+
 /* "y: bf16 [rows, 64]" */
 static void text_tensor(const hal_tensor_info *tensor, FILE *out)
 {
     char dims[HAL_DIMS_TEXT];
-    fprintf(out, "%s: %s %s", tensor->name, hal_tensor_dtype_name(tensor), hal_dims_text(&tensor->dims, dims));
+    hal_program_text(out, tensor->name);
+    fprintf(out, ": %s %s", hal_tensor_dtype_name(tensor), hal_dims_text(&tensor->dims, dims));
 }
 
 static void text_step(const hal_program *program, const hal_step *step, FILE *out)
@@ -60,7 +73,8 @@ static void text_step(const hal_program *program, const hal_step *step, FILE *ou
     between = "";
     for (uint32_t role = 0; role < HAL_ROLE_FIRST_OUTPUT; role++) {
         if (step->tensors[role]) {
-            fprintf(out, "%s%s %s", between, hal_role_name((hal_role)role), program->tensors[step->tensors[role]].name);
+            fprintf(out, "%s%s ", between, hal_role_name((hal_role)role));
+            hal_program_text(out, program->tensors[step->tensors[role]].name);
             between = ", ";
         }
     }
@@ -91,7 +105,9 @@ static uint32_t output_at(const hal_program *program, uint32_t slot)
 
 static void dump_text(const hal_program *program, FILE *out)
 {
-    fprintf(out, "graph %s\n", program->label);
+    fputs("graph ", out);
+    hal_program_text(out, program->label);
+    fputc('\n', out);
     for (uint32_t i = 1; i < program->tensor_count; i++) {
         const hal_tensor_info *tensor = &program->tensors[i];
         if (tensor->kind == HAL_TENSOR_INPUT || tensor->kind == HAL_TENSOR_CONSTANT) {
@@ -104,7 +120,9 @@ static void dump_text(const hal_program *program, FILE *out)
         text_step(program, &program->steps[i], out);
     }
     for (uint32_t slot = 0; slot < program->outputs; slot++) {
-        fprintf(out, "  output %s\n", program->tensors[output_at(program, slot)].name);
+        fputs("  output ", out);
+        hal_program_text(out, program->tensors[output_at(program, slot)].name);
+        fputc('\n', out);
     }
 }
 
@@ -115,7 +133,7 @@ static void dot_string(FILE *out, const char *text)
         if (*text == '"' || *text == '\\') {
             fputc('\\', out);
         }
-        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+        fputc(is_control(*text) ? ' ' : *text, out);
     }
 }
 
