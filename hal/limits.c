@@ -1,6 +1,9 @@
 /* limits.c - lowered limits and injected faults, given as text. See hal/debug.h. */
 #include "internal.h"
 
+#include <ctype.h>
+#include <errno.h>
+
 /* Split "name=value,..." (or "name:value") and hand each pair to `apply`. */
 typedef hal_status (*pair_fn)(void *user, const char *name, uint64_t value);
 
@@ -19,8 +22,9 @@ static hal_status each_pair(const char *text, char separator, const char *what, 
             continue;
         }
         char *mark = strchr(item, separator);
+        errno = 0;
         uint64_t value = mark ? strtoull(mark + 1, &end, 0) : 0;
-        if (!mark || end == mark + 1 || *end) {
+        if (!mark || !isdigit((unsigned char)mark[1]) || *end || errno) {
             return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: '%s' is not name%cnumber", what, item, separator);
         }
         *mark = 0;

@@ -76,7 +76,10 @@ static void lowered_limits(void **state)
                                  "units=4294967295",
                                  "async_matrix=1",
                                  "loop_iterations=0",
-                                 "loop_iterations=4294967296"};
+                                 "loop_iterations=4294967296",
+                                 "pooled=-1",
+                                 "pooled= 1",
+                                 "list_commands=99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         EXPECT(HAL_ERROR_INVALID_ARGUMENT, conf_try_open(wrong[i], &device));
         assert_null(device);
