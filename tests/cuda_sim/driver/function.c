@@ -3,11 +3,8 @@
 
 static uint32_t max_threads(const ptx_function *code)
 {
-    const uint32_t *limit = code->required_threads[0] ? code->required_threads : code->max_threads;
-    uint32_t product = 1;
-    for (int i = 0; i < 3; i++)
-        product *= limit[i] ? limit[i] : 1;
-    return limit[0] && product < DRV_MAX_THREADS ? product : DRV_MAX_THREADS;
+    uint32_t threads = ptx_max_threads(code);
+    return threads ? threads : DRV_MAX_THREADS;
 }
 
 /* How many ptxas would take is not known: at most what is declared, what a thread can have, and what a block of

@@ -335,7 +335,9 @@ void sim_barrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t ma
             return;
         }
     }
-    if (strcmp(insn->mnemonic, "mbarrier") == 0) {
+    if (strcmp(insn->mnemonic, "setmaxnreg") == 0) {
+        sim_registers_explain(warp, insn, text, size);
+    } else if (strcmp(insn->mnemonic, "mbarrier") == 0) {
         sim_mbarrier_explain(warp, insn, mask, text, size);
     } else if (strstr(insn->text, "cluster")) {
         explain_cluster(warp, text, size);

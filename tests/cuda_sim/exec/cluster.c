@@ -284,7 +284,6 @@ static void warp_begin(sim_warp *warp)
     warp->current = 0;
     warp->pinned = 0;
     warp->streak = 0;
-    warp->registers_kept = 0;
 }
 
 static void block_begin(sim_block *block)
@@ -304,6 +303,7 @@ static void block_begin(sim_block *block)
     for (uint32_t w = 0; w < block->warp_count; w++) {
         warp_begin(&block->warp[w]);
     }
+    sim_registers_begin(block);
 }
 
 bool sim_cluster_begin(sim_cluster *cluster, uint64_t number)

@@ -1,8 +1,6 @@
 /* op_control.c - branches, exits, and what only tells the hardware something. */
 #include "op_memory.h"
 
-enum { MIN_REGISTERS = 24, MAX_REGISTERS = 256, REGISTER_STEP = 8 };
-
 static sim_next run_bra(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     sim_branch(warp, mask, insn->value);
@@ -140,46 +138,6 @@ static bool bind_griddepcontrol(ptx_bind *b)
     return bind_needs_target(b, SM_90, "griddepcontrol") && bind_end(b) && bind_operands(b, 0);
 }
 
-static sim_next run_setmaxnreg(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
-{
-    sim_next next = sim_converge(warp, insn, mask, warp->live);
-    if (next != SIM_NEXT) {
-        return next;
-    }
-    uint32_t kept = warp->registers_kept;
-    bool grows = insn->flag != 0;
-    if (kept && (grows ? insn->value < kept : insn->value > kept)) {
-        return sim_fault_at(warp, insn, -1, SIM_FAULT_INSTRUCTION, "%s to %u registers from %u", grows ? "inc" : "dec",
-                            insn->value, kept);
-    }
-    warp->registers_kept = insn->value;
-    return SIM_NEXT;
-}
-
-/* PTX ISA "setmaxnreg": 24 to 256, a multiple of 8. */
-static bool bind_setmaxnreg(ptx_bind *b)
-{
-    static const char *const actions[] = {"dec", "inc", NULL};
-    int action = bind_choice(b, actions);
-    if (action < 0 || !bind_take(b, "sync") || !bind_take(b, "aligned") || bind_type(b) != PTX_U32) {
-        return bind_fail(b, "not .inc or .dec with .sync.aligned.u32");
-    }
-    if (b->module->target < SM_90 || !b->module->arch_specific) {
-        return bind_fail(b, "it needs sm_90a");
-    }
-    int64_t count = 0;
-    if (!bind_end(b) || !bind_operands(b, 1) || !bind_constant(b, &b->insn->operand[0], &count)) {
-        return false;
-    }
-    if (count < MIN_REGISTERS || count > MAX_REGISTERS || count % REGISTER_STEP) {
-        return bind_fail(b, "the count is not a multiple of 8 in 24..256");
-    }
-    b->insn->flag = (uint8_t)action;
-    b->insn->value = (uint32_t)count;
-    b->insn->run = run_setmaxnreg;
-    return bind_ok(b);
-}
-
 const ptx_op ptx_ops_control[] = {
     {"bra", bind_bra},
     {"brx", bind_brx},
@@ -188,6 +146,5 @@ const ptx_op ptx_ops_control[] = {
     {"trap", bind_trap},
     {"nanosleep", bind_nanosleep},
     {"griddepcontrol", bind_griddepcontrol},
-    {"setmaxnreg", bind_setmaxnreg},
     {NULL, NULL},
 };

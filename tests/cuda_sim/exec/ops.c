@@ -9,6 +9,7 @@ extern const ptx_op ptx_ops_logic[];
 extern const ptx_op ptx_ops_compare[];
 extern const ptx_op ptx_ops_move[];
 extern const ptx_op ptx_ops_control[];
+extern const ptx_op ptx_ops_registers[];
 extern const ptx_op ptx_ops_warp[];
 extern const ptx_op ptx_ops_barrier[];
 extern const ptx_op ptx_ops_mbarrier[];
@@ -22,9 +23,10 @@ extern const ptx_op ptx_ops_matrix[];
 extern const ptx_op ptx_ops_wgmma[];
 
 static const ptx_op *const tables[] = {
-    ptx_ops_integer, ptx_ops_float,    ptx_ops_convert, ptx_ops_logic,    ptx_ops_compare, ptx_ops_move,
-    ptx_ops_control, ptx_ops_warp,     ptx_ops_barrier, ptx_ops_mbarrier, ptx_ops_memory,  ptx_ops_atomic,
-    ptx_ops_fence,   ptx_ops_cp_async, ptx_ops_bulk,    ptx_ops_mma,      ptx_ops_matrix,  ptx_ops_wgmma,
+    ptx_ops_integer,  ptx_ops_float,   ptx_ops_convert,   ptx_ops_logic, ptx_ops_compare,
+    ptx_ops_move,     ptx_ops_control, ptx_ops_registers, ptx_ops_warp,  ptx_ops_barrier,
+    ptx_ops_mbarrier, ptx_ops_memory,  ptx_ops_atomic,    ptx_ops_fence, ptx_ops_cp_async,
+    ptx_ops_bulk,     ptx_ops_mma,     ptx_ops_matrix,    ptx_ops_wgmma,
 };
 
 const ptx_op *ptx_op_find(const char *mnemonic)

@@ -64,13 +64,14 @@ struct sim_warp {
     uint8_t *local;          /* lane l's local memory at l * function->local_bytes */
     uint32_t *local_defined; /* a bit a byte of `local`; NULL: not checked */
     sim_split split[PTX_LANES];
-    uint32_t split_count, current; /* the split that runs */
-    uint32_t pinned;               /* a lane whose split has its turn though others are at lower pcs, or 0 */
-    uint32_t streak;               /* instructions since the turns last changed */
-    uint32_t registers_kept;       /* setmaxnreg */
-    uint32_t carry;                /* CC.CF, a bit a lane */
-    struct sim_clock *clock;       /* race.c */
-    struct sim_async_state *async; /* async.c: this warp's groups */
+    uint32_t split_count, current;        /* the split that runs */
+    uint32_t pinned;                      /* a lane whose split has its turn though others are at lower pcs, or 0 */
+    uint32_t streak;                      /* instructions since the turns last changed */
+    uint32_t registers, register_changes; /* op_registers.c: how many a thread has; setmaxnreg that changed them */
+    const ptx_insn *register_change;      /* the last one */
+    uint32_t carry;                       /* CC.CF, a bit a lane */
+    struct sim_clock *clock;              /* race.c */
+    struct sim_async_state *async;        /* async.c: this warp's groups */
 };
 
 struct sim_block {
@@ -81,6 +82,7 @@ struct sim_block {
     uint8_t *shared;               /* shared_bytes, from SIM_SHARED_BASE on */
     uint32_t shared_bytes;         /* static and dynamic */
     uint32_t *shared_defined;      /* a bit a byte */
+    uint32_t free_registers;       /* op_registers.c: of all that it was launched with */
     struct sim_barriers *barriers; /* barrier.c */
     struct sim_shadow *shadow;     /* race.c */
 };
@@ -359,6 +361,13 @@ void sim_barriers_warp_exited(sim_warp *warp, uint32_t lanes); /* a barrier may 
 /* One line on what a waiting split waits for ("bar.sync 1: 64 of 128 threads", "mbarrier at shared+0x40, phase 1: 1
  * arrival and 512 bytes missing"). */
 void sim_barrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t mask, char *text, size_t size);
+
+/* --- op_registers.c --- */
+void sim_registers_begin(sim_block *block);
+/* A warp has ended: the others of its warpgroup must not have changed their registers once more than it. */
+sim_next sim_registers_warp_ends(sim_warp *warp);
+/* What a waiting setmaxnreg waits for. */
+void sim_registers_explain(const sim_warp *warp, const ptx_insn *insn, char *text, size_t size);
 
 /* --- counters.c --- */
 /* One warp access: bytes asked for, and the distinct 32-byte sectors that they lie in. An atomic counts as a read and a

@@ -339,6 +339,9 @@ static sim_next warp_ends(sim_warp *warp)
 {
     sim_block *block = warp->block;
     warp->split_count = 0;
+    if (sim_registers_warp_ends(warp) == SIM_FAULT) {
+        return SIM_FAULT;
+    }
     if (--block->live_warps == 0) {
         block->cluster->live_blocks--;
         if (sim_async_block_ends(block) == SIM_FAULT) {

@@ -59,7 +59,7 @@ ptx_type ptx_type_of(const char *text, size_t size)
 
 /* --- memory and errors --- */
 
-enum { CHUNK = 64 << 10, ARENA_ALIGN = 16 };
+enum { CHUNK = 64 << 10, ARENA_ALIGN = 16, MAX_THREADS = 1024 };
 
 typedef struct arena_chunk {
     struct arena_chunk *next;
@@ -181,7 +181,7 @@ static void parse_three(ptx_parser *p, uint32_t three[3])
  * their form. */
 static bool parse_tuning(ptx_parser *p, ptx_function *f)
 {
-    static const char *const numbers[] = {"minnctapersm", "maxnctapersm", "maxnreg", "maxclusterrank"};
+    static const char *const numbers[] = {"maxnctapersm", "maxclusterrank"};
     if (ptx_accept_dot(p, "maxntid")) {
         parse_three(p, f->max_threads);
         return true;
@@ -194,6 +194,14 @@ static bool parse_tuning(ptx_parser *p, ptx_function *f)
         parse_three(p, f->cluster);
         return true;
     }
+    if (ptx_accept_dot(p, "minnctapersm")) {
+        f->min_blocks = (uint32_t)ptx_take_integer(p, 1, UINT32_MAX);
+        return true;
+    }
+    if (ptx_accept_dot(p, "maxnreg")) {
+        f->max_registers = (uint32_t)ptx_take_integer(p, 1, UINT32_MAX);
+        return true;
+    }
     if (ptx_accept_dot(p, "explicitcluster")) {
         return true;
     }
@@ -204,6 +212,16 @@ static bool parse_tuning(ptx_parser *p, ptx_function *f)
         }
     }
     return ptx_parse_debug(p);
+}
+
+uint32_t ptx_max_threads(const ptx_function *function)
+{
+    const uint32_t *limit = function->required_threads[0] ? function->required_threads : function->max_threads;
+    uint64_t product = limit[0];
+    for (int i = 1; i < 3; i++) {
+        product = product < MAX_THREADS ? product * limit[i] : MAX_THREADS;
+    }
+    return product < MAX_THREADS ? (uint32_t)product : MAX_THREADS;
 }
 
 static ptx_function *new_function(ptx_parser *p, const ptx_name *name)

@@ -203,6 +203,7 @@ typedef struct ptx_function {
     uint32_t dynamic_align; /* of the extern arrays, which begin behind the static part */
     uint32_t local_bytes;
     uint32_t max_threads[3], required_threads[3]; /* .maxntid, .reqntid; 0: not given */
+    uint32_t min_blocks, max_registers;           /* .minnctapersm, .maxnreg; 0: not given */
     uint32_t cluster[3];                          /* .reqnctapercluster or .explicitcluster; 0: not given */
     uint32_t insn_count;
     ptx_insn *insn;
@@ -233,6 +234,8 @@ typedef struct ptx_module {
  * line, "line 12: ...") says why. */
 ptx_module *ptx_module_load(const char *text, size_t size, char *error, size_t error_size);
 void ptx_module_free(ptx_module *module);
+/* The most threads of a block by .reqntid or .maxntid, at most 1024, which no GPU goes beyond; 0: neither is given. */
+uint32_t ptx_max_threads(const ptx_function *function);
 const ptx_function *ptx_module_entry(const ptx_module *module, const char *name); /* NULL: none of that name */
 
 /* A .global or .const variable of the module, its bytes at module->data + offset; NULL: none of that name. */

@@ -113,10 +113,30 @@ static bool launch(const ptx_module *module, uint32_t blocks, uint32_t threads, 
     return sim_launch_run(&launch, &sim_tester.counters, &sim_tester.fault);
 }
 
-static const char prologue[] = "(.param .u64 in, .param .u64 out, .param .u64 memory, .param .u32 mask)\n{\n"
-                               ".reg .b64 %in, %out, %to, g;\n.reg .b32 %n, %x, %y;\n.reg .pred %q;\n"
+typedef struct writer {
+    char *at, *end;
+} writer;
+
+static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writer *w, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(w->at, (size_t)(w->end - w->at), format, arguments);
+    va_end(arguments);
+    check_room(size, w->end - w->at);
+    w->at += size;
+}
+
+static const char prologue[] = "{\n.reg .b64 %in, %out, %to, g;\n.reg .b32 %n, %x, %y;\n.reg .pred %q;\n"
                                "mov.u32 %n, %tid.x;\nmov.u32 %x, %ctaid.x;\nmov.u32 %y, %ntid.x;\n"
                                "mad.lo.s32 %n, %x, %y, %n;\nld.param.u64 g, [memory];\n";
+
+static void put_prologue(writer *w)
+{
+    put(w, "(.param .u64 in, .param .u64 out, .param .u64 memory, .param .u32 mask) %s\n%s",
+        sim_tester.directives ? sim_tester.directives : "", prologue);
+}
 
 /* --- rows --- */
 
@@ -143,21 +163,6 @@ static const char *register_type(char kind)
     default:
         return "b64";
     }
-}
-
-typedef struct writer {
-    char *at, *end;
-} writer;
-
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writer *w, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int size = vsnprintf(w->at, (size_t)(w->end - w->at), format, arguments);
-    va_end(arguments);
-    check_room(size, w->end - w->at);
-    w->at += size;
 }
 
 static void put_loads(writer *w, const char *kinds)
@@ -258,7 +263,7 @@ static void run_rows(const char *where, const char *text, const char *kinds, con
 {
     char error[1024], *entry = malloc(TEXT);
     writer w = {entry, entry + TEXT};
-    put(&w, "%s", prologue);
+    put_prologue(&w);
     put_loads(&w, kinds);
     if (mask == UINT32_MAX) {
         put(&w, "{\n%s\n}\n", text);
@@ -307,7 +312,8 @@ static char *body_entry(const char *body)
 {
     char *entry = malloc(TEXT);
     writer w = {entry, entry + TEXT};
-    put(&w, "%s{\n%s\n}\nret;\n}\n", prologue, body);
+    put_prologue(&w);
+    put(&w, "{\n%s\n}\nret;\n}\n", body);
     return entry;
 }
 

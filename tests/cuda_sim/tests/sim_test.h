@@ -34,6 +34,7 @@ void sim_test_rows(const char *where, const char *text, const char *kinds, const
 enum { SIM_TEST_MEMORY = 65536 };
 typedef struct sim_test {
     const char *version, *target; /* sm_80 unless a test asks for more */
+    const char *directives;       /* of the entry: ".maxnreg 64"; NULL: none */
     bool all_lanes;               /* no run with some of the lanes only (collective instructions) */
     sim_options options;
     uint8_t *memory; /* global memory of SIM_TEST_MEMORY bytes; register g holds its address */

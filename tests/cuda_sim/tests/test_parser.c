@@ -119,6 +119,7 @@ static void test_headers(void)
                      "\"nounroll\"; .loc 1 2 3 ret; .loc 1 2 3, function_name $x + 4, inlined_at 1 2 3\nret; }\n"
                      ".section .debug_str { $x: .b8 1, 2 {} }"));
     CHECK(entry->max_threads[0] == 64 && entry->max_threads[1] == 2 && entry->max_threads[2] == 1);
+    CHECK(entry->min_blocks == 2 && entry->max_registers == 40);
     CHECK(entry->required_threads[0] == 0 && entry->cluster[0] == 0 && entry->insn_count == 2);
     CHECK(load(HEAD, ".entry k() .reqntid 1,2,3 .explicitcluster .reqnctapercluster 2 { ret; } .entry j() { ret; }"));
     CHECK(entry->required_threads[2] == 3 && entry->cluster[0] == 2 && entry->cluster[2] == 1);

@@ -256,12 +256,61 @@ static void hints(void)
 {
     sim_test_target("sm_90a", "8.0");
     RUNS(BEGIN "setmaxnreg.dec.sync.aligned.u32 40;\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
-               "setmaxnreg.inc.sync.aligned.u32 232;\n",
+               "bar.sync 0;\nsetmaxnreg.inc.sync.aligned.u32 232;\n",
          1, 128);
     SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %lane, 5;\n@%p0 exit;\nsetp.lt.u32 %p0, %lane, 9;\n"
                      "@%p0 setmaxnreg.dec.sync.aligned.u32 40;\nLOOP:\nbar.sync 0;\n",
                128, SIM_FAULT_DIVERGENT, "divergent");
     SIM_REFUSED("setmaxnreg.dec.sync.aligned.u32 41;", "multiple of 8");
+    SIM_REFUSED("setmaxnreg.dec.sync.aligned.u32 16;", "multiple of 8");
+    SIM_REFUSED("setmaxnreg.inc.sync.aligned.u32 264;", "multiple of 8");
+}
+
+/* 168 registers for each of 384 threads: what one warpgroup gives is what the others can take. */
+static void registers(void)
+{
+#define DEC(count)   "setmaxnreg.dec.sync.aligned.u32 " count ";\n"
+#define INC(count)   "setmaxnreg.inc.sync.aligned.u32 " count ";\n"
+#define GROUPS(a, b) BEGIN "setp.lt.u32 %p0, %n, 128;\n@%p0 bra FIRST;\n" b "bra END;\nFIRST:\n" a "END:\n"
+    sim_test_target("sm_90a", "8.0");
+    sim_tester.directives = ".maxntid 384 .minnctapersm 1";
+    RUNS(GROUPS(DEC("40"), INC("232")), 1, 384);
+    SIM_FAULTS(GROUPS(DEC("40"), INC("240")), 384, SIM_FAULT_DEADLOCK,
+               "72 more registers for each of its threads are 2304, of which its block has 256 free");
+    SIM_FAULTS(GROUPS(DEC("48"), INC("232")), 384, SIM_FAULT_DEADLOCK, "of which its block has 1024 free");
+    SIM_FAULTS(GROUPS("", INC("232")), 384, SIM_FAULT_DEADLOCK, "of which its block has 0 free");
+    RUNS(GROUPS("", INC("168") "bar.sync 1, 256;\n" DEC("168")), 1, 384);
+    /* Given back by those who took, and taken by others. */
+    RUNS(GROUPS(DEC("24") "bar.sync 1, 128;\nbar.sync 0;\n" INC("168"),
+                INC("240") "bar.sync 2, 256;\n" DEC("168") "bar.sync 0;\n"),
+         1, 384);
+    SIM_FAULTS(GROUPS(INC("160"), ""), 384, SIM_FAULT_INSTRUCTION, "inc to 160 registers from 168");
+    SIM_FAULTS(GROUPS(DEC("176"), INC("240")), 384, SIM_FAULT_INSTRUCTION, "dec to 176 registers from 168");
+    SIM_FAULTS(GROUPS(DEC("40") "bar.sync 1, 128;\n" DEC("48"), ""), 384, SIM_FAULT_INSTRUCTION,
+               "dec to 48 registers from 40");
+    /* Two blocks on a multiprocessor: 80 each; what .maxnreg says, in eights; what fits, whatever it says. */
+    sim_tester.directives = ".reqntid 384 .minnctapersm 2";
+    SIM_FAULTS(GROUPS(DEC("88"), INC("240")), 384, SIM_FAULT_INSTRUCTION, "dec to 88 registers from 80");
+    sim_tester.directives = ".maxnreg 100";
+    SIM_FAULTS(GROUPS(DEC("112"), INC("240")), 384, SIM_FAULT_INSTRUCTION, "dec to 112 registers from 104");
+    sim_tester.directives = ".maxntid 200 .minnctapersm 2 .maxnreg 200"; /* eight warps for seven */
+    SIM_FAULTS(GROUPS(DEC("136"), INC("240")), 128, SIM_FAULT_INSTRUCTION, "dec to 136 registers from 128");
+    sim_tester.directives = ".maxntid 128 .minnctapersm 1"; /* 255, which are allotted as 256 */
+    RUNS(BEGIN DEC("256") "bar.sync 0;\n" INC("256"), 1, 128);
+    /* Not known: left out. */
+    sim_tester.directives = ".maxntid 384";
+    RUNS(GROUPS("", INC("232")), 1, 384);
+    /* All four warps of a group, by one instruction, and all before the next. */
+    sim_tester.directives = ".maxntid 384 .minnctapersm 1";
+    SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %n, 96;\n@%p0 " DEC("40") "bar.sync 0;\n", 128, SIM_FAULT_INSTRUCTION,
+               "has ended without it");
+    SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %n, 32;\n@%p0 exit;\n" DEC("40"), 128, SIM_FAULT_INSTRUCTION,
+               "has ended without it");
+    SIM_FAULTS(BEGIN "setp.lt.u32 %p0, %n, 64;\n@%p0 bra LOW;\n" DEC("40") "exit;\nLOW:\n" DEC("40"), 128,
+               SIM_FAULT_INSTRUCTION, "instead");
+    SIM_FAULTS(BEGIN DEC("48") DEC("40"), 128, SIM_FAULT_INSTRUCTION, "has not yet executed the one before");
+    RUNS(BEGIN DEC("48") "bar.sync 0;\n" DEC("40"), 1, 128);
+    SIM_FAULTS(BEGIN DEC("40"), 160, SIM_FAULT_INSTRUCTION, "in no warpgroup");
 }
 
 /* --- special registers --- */
@@ -351,15 +400,25 @@ static void tiny_blocks(void)
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {
-        {"nested_ifs", nested_ifs}, {"trip_counts", trip_counts},
-        {"breaks", breaks},         {"tables", tables},
-        {"uniform", uniform},       {"exits", exits},
-        {"undefined", undefined},   {"locks", locks},
-        {"flags", flags},           {"neighbours", neighbours},
-        {"shapes", shapes},         {"blocks_wait", blocks_wait},
-        {"endless", endless},       {"seeded", seeded},
-        {"clocks", clocks},         {"hints", hints},
-        {"workers", workers},       {"tiny_blocks", tiny_blocks},
+        {"nested_ifs", nested_ifs},
+        {"trip_counts", trip_counts},
+        {"breaks", breaks},
+        {"tables", tables},
+        {"uniform", uniform},
+        {"exits", exits},
+        {"undefined", undefined},
+        {"locks", locks},
+        {"flags", flags},
+        {"neighbours", neighbours},
+        {"shapes", shapes},
+        {"blocks_wait", blocks_wait},
+        {"endless", endless},
+        {"seeded", seeded},
+        {"clocks", clocks},
+        {"hints", hints},
+        {"registers", registers},
+        {"workers", workers},
+        {"tiny_blocks", tiny_blocks},
     };
     return SIM_MAIN("schedule", groups);
 }
