@@ -215,7 +215,7 @@ sim_next sim_async_wait_warpgroup(sim_warp *warp, const ptx_insn *insn, uint64_t
         }
     }
     if (state->matrices) {
-        sim_acquire(warp, state->matrices);
+        sim_acquire(warp, ~0u, state->matrices);
     }
     return sim_async_wait(warp, SIM_WGMMA, ~0u, keep, false);
 }

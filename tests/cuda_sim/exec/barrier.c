@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, sim_clock **clock, bool relaxed)
+sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_clock **clock, bool relaxed)
 {
     if (sim_opts(warp)->no_races) {
         return SIM_NEXT;
@@ -13,19 +13,19 @@ sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, sim_clock **clo
         return sim_fault_at(warp, insn, -1, SIM_FAULT_RESOURCES, "the host is out of memory");
     }
     if (relaxed) {
-        sim_release_relaxed(warp, *clock);
+        sim_release_relaxed(warp, mask, *clock);
     } else {
-        sim_release(warp, *clock);
+        sim_release(warp, mask, *clock);
     }
     return SIM_NEXT;
 }
 
-void sim_clock_acquire(sim_warp *warp, const sim_clock *clock, bool relaxed)
+void sim_clock_acquire(sim_warp *warp, uint32_t mask, const sim_clock *clock, bool relaxed)
 {
     if (clock && relaxed) {
         sim_acquire_relaxed(warp, clock);
     } else if (clock) {
-        sim_acquire(warp, clock);
+        sim_acquire(warp, mask, clock);
     }
 }
 
@@ -150,7 +150,7 @@ sim_next sim_bar_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask, con
                             "arrives twice in one phase of barrier %u", arrival->id);
     }
     if (join(warp, insn, barrier, arrival) == SIM_FAULT ||
-        sim_clock_release(warp, insn, &barrier->clock[barrier->phase], false) == SIM_FAULT) {
+        sim_clock_release(warp, insn, mask, &barrier->clock[barrier->phase], false) == SIM_FAULT) {
         return SIM_FAULT;
     }
     barrier->arrived[warp->id] |= mask;
@@ -175,7 +175,7 @@ uint32_t sim_bar_leave(sim_warp *warp, uint32_t id, uint32_t mask, sim_reduction
     if (lanes) {
         barrier->passed[warp->id] &= ~lanes;
         *result = barrier->result[barrier->passed_as[warp->id]];
-        sim_clock_acquire(warp, barrier->clock[barrier->passed_as[warp->id]], false);
+        sim_clock_acquire(warp, lanes, barrier->clock[barrier->passed_as[warp->id]], false);
         sim_warp_sync(warp);
     }
     return lanes;
@@ -262,7 +262,7 @@ sim_next sim_cluster_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask,
         return sim_fault_at(warp, insn, __builtin_ctz(twice), SIM_FAULT_INSTRUCTION,
                             "arrives again and has not waited since it did");
     }
-    if (sim_clock_release(warp, insn, &barrier->clock[barrier->phase & 1], relaxed) == SIM_FAULT) {
+    if (sim_clock_release(warp, insn, mask, &barrier->clock[barrier->phase & 1], relaxed) == SIM_FAULT) {
         return SIM_FAULT;
     }
     barrier->arrived[number] |= mask;
@@ -283,7 +283,7 @@ sim_next sim_cluster_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         return SIM_WAIT;
     }
     barrier->passed[number] &= ~mask;
-    sim_clock_acquire(warp, barrier->clock[(barrier->phase - 1) & 1], false);
+    sim_clock_acquire(warp, mask, barrier->clock[(barrier->phase - 1) & 1], false);
     sim_warp_sync(warp);
     return SIM_NEXT;
 }

@@ -75,7 +75,8 @@ sim_next sim_mbarrier_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane
 /* Adds to the tx-count (mbarrier.complete_tx: a negative number). */
 sim_next sim_mbarrier_expect(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
                              sim_mbarrier *barrier, int64_t bytes);
-void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier, bool relaxed); /* what the last phase knew */
+/* Lanes `mask` learn what the last phase knew. */
+void sim_mbarrier_acquire(sim_warp *warp, uint32_t mask, const sim_mbarrier *barrier, bool relaxed);
 uint64_t sim_mbarrier_state(const sim_mbarrier *barrier);
 void sim_mbarrier_store(sim_block *owner, const sim_mbarrier *barrier);
 void sim_mbarriers_clear(sim_block *block);
@@ -84,7 +85,7 @@ void sim_mbarrier_explain(const sim_warp *warp, const ptx_insn *insn, uint32_t m
 
 /* A clock that is made when it is first used; the two do nothing where races are not looked for. SIM_NEXT or
  * SIM_FAULT. */
-sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, sim_clock **clock, bool relaxed);
-void sim_clock_acquire(sim_warp *warp, const sim_clock *clock, bool relaxed);
+sim_next sim_clock_release(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_clock **clock, bool relaxed);
+void sim_clock_acquire(sim_warp *warp, uint32_t mask, const sim_clock *clock, bool relaxed);
 
 #endif

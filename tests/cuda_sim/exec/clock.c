@@ -2,9 +2,10 @@
  *
  * A release hands over all that the warp knows, an acquire takes it in. fence.proxy.async marks what the warp knows as
  * known to the async proxy; that mark travels with releases, so it doesn't matter whether the fence stands before the
- * barrier in each writing warp or behind it in the warp that issues (PTX ISA "Proxies"). Clocks tell warps apart, not
- * lanes: what one lane releases or acquires counts for its warp. Lanes are told apart for accesses of the same warp
- * only (lane_sync), and any bar.warp.sync, even of some lanes, orders all of them.
+ * barrier in each writing warp or behind it in the warp that issues (PTX ISA "Proxies"). Clocks tell warps apart; of
+ * lanes they know what some of a warp have released, or fenced, without a bar.warp.sync behind what the others did
+ * (race_part). What one lane acquires counts for its warp, and any bar.warp.sync, even of some lanes, orders all of
+ * them.
  *
  * Strong accesses and fences order warps as "Release and Acquire Patterns" of the memory model says: what a warp knew
  * at its last fence is left at each place that it then writes strongly, and whoever reads that place strongly has it
@@ -13,6 +14,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#define ALL_LANES UINT32_MAX
 
 /* --- clocks --- */
 
@@ -50,6 +53,60 @@ static void join_entries(uint32_t *restrict into, const uint32_t *restrict from,
     }
 }
 
+/* There is a part for each of `count` warps. */
+static bool grow_parts(sim_clock *clock, uint32_t count)
+{
+    if (count <= clock->parts) {
+        return true;
+    }
+    if (count > clock->part_room) {
+        race_part *part = realloc(clock->known_part, 2 * (size_t)count * sizeof *part);
+        if (!part) {
+            return false;
+        }
+        clock->known_part = part;
+        clock->fenced_part = part + count;
+        clock->part_room = count;
+    }
+    memset(clock->known_part, 0, count * sizeof *clock->known_part);
+    memset(clock->fenced_part, 0, count * sizeof *clock->fenced_part);
+    clock->parts = count;
+    return true;
+}
+
+/* *whole: what is known of all lanes. */
+static void join_part(race_part *into, race_part from, uint32_t *whole)
+{
+    const race_part old = *into;
+    if (from.time <= *whole || !from.lanes) {
+        return;
+    }
+    *into = from;
+    if (old.time > *whole) {
+        into->lanes |= old.lanes;
+        into->time = old.time > from.time ? old.time : from.time;
+        if (into->lanes == ALL_LANES) {
+            *whole = old.time < from.time ? old.time : from.time;
+        }
+    }
+}
+
+static bool join_parts(sim_clock *into, const sim_clock *from)
+{
+    if (!from->parts) {
+        return true;
+    }
+    if (!grow_parts(into, from->parts)) {
+        return false;
+    }
+    uint32_t count = from->parts < from->size ? from->parts : from->size;
+    for (uint32_t w = 0; w < count; w++) {
+        join_part(&into->known_part[w], from->known_part[w], &into->known[w]);
+        join_part(&into->fenced_part[w], from->fenced_part[w], &into->fenced[w]);
+    }
+    return true;
+}
+
 static bool join(sim_clock *into, const sim_clock *from)
 {
     if (!grow(into, from->size)) {
@@ -57,7 +114,7 @@ static bool join(sim_clock *into, const sim_clock *from)
     }
     join_entries(into->known, from->known, from->size);
     join_entries(into->fenced, from->fenced, from->size);
-    return true;
+    return join_parts(into, from);
 }
 
 sim_clock *sim_clock_new(const sim_cluster *cluster)
@@ -70,10 +127,16 @@ sim_clock *sim_clock_new(const sim_cluster *cluster)
     return clock;
 }
 
+static void empty(sim_clock *clock)
+{
+    free(clock->known);
+    free(clock->known_part);
+}
+
 void sim_clock_free(sim_clock *clock)
 {
     if (clock && --clock->users == 0) {
-        free(clock->known);
+        empty(clock);
         free(clock);
     }
 }
@@ -81,6 +144,7 @@ void sim_clock_free(sim_clock *clock)
 void sim_clock_clear(sim_clock *clock)
 {
     clock->size = 0;
+    clock->parts = 0;
 }
 
 /* --- warps --- */
@@ -121,19 +185,83 @@ uint32_t race_now(race_warp *state)
     return state->clock.known[state->number];
 }
 
-void sim_release(sim_warp *warp, sim_clock *into)
+/* All lanes that there are. */
+static bool is_whole(const sim_warp *warp, uint32_t mask)
+{
+    return (warp->live & ~mask) == 0;
+}
+
+/* What a clock knows of one warp, of all its lanes and of some. */
+typedef struct share {
+    uint32_t whole;
+    race_part part;
+} share;
+
+/* Lanes `mask` tell of their warp what `from` says: of the others what they did before they met last. Lanes that have
+ * ended count as theirs. */
+static void tell_share(const sim_warp *warp, uint32_t mask, share *into, const share *from)
+{
+    const uint32_t met = race_of(warp)->lane_sync, lanes = mask | ~warp->live;
+    const uint32_t before = from->whole < met ? from->whole : met - 1;
+    const uint32_t own = from->part.time < met ? ALL_LANES : lanes;
+    into->whole = into->whole > before ? into->whole : before;
+    join_part(&into->part, (race_part){from->whole, lanes}, &into->whole);
+    join_part(&into->part, (race_part){from->part.time, from->part.lanes & own}, &into->whole);
+}
+
+static share known_of(const sim_clock *clock, uint32_t warp)
+{
+    return (share){warp < clock->size ? clock->known[warp] : 0,
+                   warp < clock->parts ? clock->known_part[warp] : (race_part){0}};
+}
+
+static share fenced_of(const sim_clock *clock, uint32_t warp)
+{
+    return (share){warp < clock->size ? clock->fenced[warp] : 0,
+                   warp < clock->parts ? clock->fenced_part[warp] : (race_part){0}};
+}
+
+/* `from`, the past of `warp` or some of it, as lanes `mask` may tell it. */
+static bool tell(const sim_warp *warp, uint32_t mask, sim_clock *into, const sim_clock *from)
+{
+    const uint32_t own = race_of(warp)->number;
+    if (is_whole(warp, mask)) {
+        return join(into, from);
+    }
+    share known = known_of(into, own), fenced = fenced_of(into, own);
+    const share known_here = known_of(from, own), fenced_here = fenced_of(from, own);
+    if (!join(into, from) || !grow_parts(into, race_of_warp(warp)->warps)) {
+        return false;
+    }
+    tell_share(warp, mask, &known, &known_here);
+    tell_share(warp, mask, &fenced, &fenced_here);
+    into->known[own] = known.whole;
+    into->known_part[own] = known.part;
+    into->fenced[own] = fenced.whole;
+    into->fenced_part[own] = fenced.part;
+    return true;
+}
+
+void sim_release(sim_warp *warp, uint32_t mask, sim_clock *into)
 {
     if (warp->clock) {
-        check(warp, join(into, warp->clock));
+        check(warp, tell(warp, mask, into, warp->clock));
         race_of(warp)->sealed = true;
     }
 }
 
-void sim_acquire(sim_warp *warp, const sim_clock *from)
+/* Where all lanes learn what all lanes have told, they have met. */
+void sim_acquire(sim_warp *warp, uint32_t mask, const sim_clock *from)
 {
-    if (warp->clock) {
-        check(warp, join(warp->clock, from));
-        drop_snapshot(race_of(warp));
+    if (!warp->clock) {
+        return;
+    }
+    race_warp *state = race_of(warp);
+    const uint32_t told = state->number < from->size ? from->known[state->number] : 0;
+    check(warp, join(warp->clock, from));
+    drop_snapshot(state);
+    if (is_whole(warp, mask) && told >= state->lane_sync) {
+        state->lane_sync = told + 1;
     }
 }
 
@@ -146,22 +274,39 @@ void sim_warp_sync(sim_warp *warp)
     }
 }
 
-void sim_proxy_fence(sim_warp *warp)
+void sim_proxy_fence(sim_warp *warp, uint32_t mask)
 {
-    if (warp->clock) {
-        race_warp *state = race_of(warp);
-        memcpy(state->clock.fenced, state->clock.known, state->clock.size * sizeof *state->clock.known);
-        drop_snapshot(state);
-        state->sealed = true;
+    if (!warp->clock) {
+        return;
     }
+    race_warp *state = race_of(warp);
+    sim_clock *clock = &state->clock;
+    const uint32_t own = state->number;
+    share fenced = fenced_of(clock, own);
+    const share now = known_of(clock, own);
+    memcpy(clock->fenced, clock->known, clock->size * sizeof *clock->known);
+    if (clock->parts) {
+        memcpy(clock->fenced_part, clock->known_part, clock->parts * sizeof *clock->known_part);
+    }
+    if (!is_whole(warp, mask)) {
+        if (!grow_parts(clock, race_of_warp(warp)->warps)) {
+            check(warp, false);
+            return;
+        }
+        tell_share(warp, mask, &fenced, &now);
+        clock->fenced[own] = fenced.whole;
+        clock->fenced_part[own] = fenced.part;
+    }
+    drop_snapshot(state);
+    state->sealed = true;
 }
 
 /* --- strong accesses --- */
 
-void sim_release_relaxed(sim_warp *warp, sim_clock *into)
+void sim_release_relaxed(sim_warp *warp, uint32_t mask, sim_clock *into)
 {
     if (warp->clock && race_of(warp)->released.size) {
-        check(warp, join(into, &race_of(warp)->released));
+        check(warp, tell(warp, mask, into, &race_of(warp)->released));
     }
 }
 
@@ -172,17 +317,17 @@ void sim_acquire_relaxed(sim_warp *warp, const sim_clock *from)
     }
 }
 
-void sim_memory_fence(sim_warp *warp)
+void sim_memory_fence(sim_warp *warp, uint32_t mask)
 {
     if (!warp->clock) {
         return;
     }
     race_warp *state = race_of(warp);
     if (state->pending.size) {
-        sim_acquire(warp, &state->pending);
+        sim_acquire(warp, 0, &state->pending); /* each lane has read for itself: they have not met */
         sim_clock_clear(&state->pending);
     }
-    check(warp, join(&state->released, &state->clock));
+    check(warp, tell(warp, mask, &state->released, &state->clock));
     state->sealed = true;
 }
 
@@ -235,7 +380,7 @@ void sim_race_strong(sim_warp *warp, uint32_t mask, uint8_t *const *key, sim_acc
         }
         if ((access & SIM_WRITE) && state->released.size) {
             race_place *place = add_place(race, key[lane]);
-            check(warp, place && join(&place->clock, &state->released));
+            check(warp, place && tell(warp, 1u << lane, &place->clock, &state->released));
         }
     }
 }
@@ -351,7 +496,7 @@ void sim_agent_end(sim_agent *agent)
 static void clear_places(sim_race *race)
 {
     for (uint32_t i = 0; race->places && i < race->place_capacity; i++) {
-        free(race->place[i].clock.known);
+        empty(&race->place[i].clock);
         race->place[i] = (race_place){0};
     }
     race->places = 0;
@@ -399,9 +544,9 @@ void race_free_clocks(sim_race *race)
     for (uint32_t w = 0; race->warp && w < race->warps; w++) {
         race_warp *state = &race->warp[w];
         drop_snapshot(state);
-        free(state->clock.known);
-        free(state->released.known);
-        free(state->pending.known);
+        empty(&state->clock);
+        empty(&state->released);
+        empty(&state->pending);
     }
     free(race->warp);
     free(race->slot);

@@ -173,7 +173,7 @@ sim_next sim_mbarrier_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane
     if (count == 0 || count > barrier->pending) {
         return too_many(warp, insn, (int)lane, barrier, count);
     }
-    if (sim_clock_release(warp, insn, clock_now(barrier), relaxed) == SIM_FAULT) {
+    if (sim_clock_release(warp, insn, UINT32_C(1) << lane, clock_now(barrier), relaxed) == SIM_FAULT) {
         return SIM_FAULT;
     }
     barrier->pending -= count;
@@ -200,9 +200,9 @@ sim_next sim_mbarrier_expect(sim_warp *warp, const ptx_insn *insn, uint32_t lane
     return add_tx(warp, insn, (int)lane, owner, barrier, bytes);
 }
 
-void sim_mbarrier_acquire(sim_warp *warp, const sim_mbarrier *barrier, bool relaxed)
+void sim_mbarrier_acquire(sim_warp *warp, uint32_t mask, const sim_mbarrier *barrier, bool relaxed)
 {
-    sim_clock_acquire(warp, barrier->clock[(barrier->phase + 1) & 1], relaxed);
+    sim_clock_acquire(warp, mask, barrier->clock[(barrier->phase + 1) & 1], relaxed);
 }
 
 /* --- asynchronous arrivals --- */

@@ -170,7 +170,7 @@ static sim_next run_atomic(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     uint8_t *host[PTX_LANES];
     sim_addresses(warp, op->address, op->wide, op->offset, address);
     if (op->release) {
-        sim_memory_fence(warp);
+        sim_memory_fence(warp, mask);
     }
     if (sim_reach_warp(warp, insn, mask, op->space, address, op->size * op->count, SIM_ATOMIC, host) != SIM_NEXT) {
         return SIM_FAULT;
@@ -181,7 +181,7 @@ static sim_next run_atomic(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         update_lane(warp, op, lane, host[lane], !shared);
     }
     if (op->acquire) {
-        sim_memory_fence(warp);
+        sim_memory_fence(warp, mask);
     }
     sim_count(warp)->atomics += (uint64_t)__builtin_popcount(mask) * op->count;
     /* It may wait for another block: let others run. */

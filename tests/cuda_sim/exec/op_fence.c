@@ -143,12 +143,11 @@ enum { MEMORY_FENCE, PROXY_FENCE, OTHER_FENCE };
 
 static sim_next run_fence(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
-    (void)mask;
     atomic_thread_fence(memory_order_seq_cst);
     if (insn->kind == PROXY_FENCE) {
-        sim_proxy_fence(warp);
+        sim_proxy_fence(warp, mask);
     } else if (insn->kind == MEMORY_FENCE) {
-        sim_memory_fence(warp);
+        sim_memory_fence(warp, mask);
     }
     return SIM_NEXT;
 }

@@ -284,12 +284,20 @@ static sim_next phase_over(sim_warp *warp, const ptx_insn *insn, uint32_t lane, 
     return SIM_NEXT;
 }
 
+static void learn(sim_warp *warp, const sim_mbarrier *barrier, uint32_t lanes, const mbarrier_form *form)
+{
+    if (barrier) {
+        sim_mbarrier_acquire(warp, lanes, barrier, form->relaxed);
+    }
+}
+
 /* A failed try_wait is suspended until something happens: it never gives up, as its time limit is not specified. */
 static sim_next run_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     const mbarrier_form *form = insn->data;
+    const sim_mbarrier *last = NULL; /* one that is over, and lanes that wait for it, one behind the other */
     uint64_t address[PTX_LANES];
-    uint32_t over = 0;
+    uint32_t over = 0, learners = 0;
     addresses_of(warp, insn, address);
     SIM_FOR_LANES(lane, mask)
     {
@@ -299,11 +307,15 @@ static sim_next run_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         if (!barrier || phase_over(warp, insn, lane, barrier, &is_over) == SIM_FAULT) {
             return SIM_FAULT;
         }
-        if (is_over) {
-            sim_mbarrier_acquire(warp, barrier, form->relaxed);
+        if (is_over && barrier != last) {
+            learn(warp, last, learners, form);
+            last = barrier;
+            learners = 0;
         }
+        learners |= (uint32_t)is_over << lane;
         over |= (uint32_t)is_over << lane;
     }
+    learn(warp, last, learners, form);
     if (!over && form->waits) {
         return SIM_WAIT;
     }

@@ -131,7 +131,7 @@ static sim_next run_load(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     }
     if (op->acquire) {
         atomic_thread_fence(memory_order_acquire);
-        sim_memory_fence(warp);
+        sim_memory_fence(warp, mask);
     }
     return op->polls ? SIM_YIELD : SIM_NEXT;
 }
@@ -218,7 +218,7 @@ static sim_next run_store(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
     sim_addresses(warp, op->address, op->wide, op->offset, address);
     if (op->release) {
         atomic_thread_fence(memory_order_release);
-        sim_memory_fence(warp);
+        sim_memory_fence(warp, mask);
     }
     if (sim_reach_row(warp, insn, mask, op->space, address, op->size * op->count, op->access, host, &row) != SIM_NEXT) {
         return SIM_FAULT;

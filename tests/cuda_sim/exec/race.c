@@ -105,6 +105,7 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
     race_warp *state = race_of(warp);
     uint32_t time = race_now(state);
     actor_view v = {.race = warp->block->shadow->race,
+                    .clock = &state->clock,
                     .known = state->clock.known,
                     .fenced = state->clock.fenced,
                     .size = state->clock.size,
@@ -241,6 +242,7 @@ static actor_view view_of_agent(const sim_agent *agent, sim_access access)
     sim_warp *issuer = agent->issuer;
     sim_race *race = issuer->block->shadow->race;
     actor_view v = {.race = race,
+                    .clock = agent->knows,
                     .known = agent->knows->known,
                     .fenced = agent->knows->fenced,
                     .size = agent->knows->size,

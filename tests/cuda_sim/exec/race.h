@@ -28,10 +28,19 @@ enum {
     MIXED_LANES                /* of an agent: several issued it each for itself */
 };
 
-/* known[a]: accesses of actor a up to this time are in the past; fenced[a]: those that passed to the async proxy. */
+/* Of a warp that has told of some lanes alone: their accesses up to this time. Where two tell different things, the
+ * later time stands for all their lanes: that may hide a race, but invents none. */
+typedef struct race_part {
+    uint32_t time, lanes;
+} race_part;
+
+/* known[a]: accesses of actor a, all its lanes', up to this time are in the past; fenced[a]: those that passed to the
+ * async proxy. What is known of some lanes beyond that is in the parts, one a warp, where there are any. */
 struct sim_clock {
     uint32_t size, capacity, users;
     uint32_t *known, *fenced;
+    uint32_t parts, part_room;
+    race_part *known_part, *fenced_part;
 };
 
 typedef struct race_warp {
@@ -112,6 +121,7 @@ typedef enum access_class { WEAK_READ, STRONG_READ, STRONG_WRITE, WEAK_WRITE } a
 /* Who touches something now. */
 typedef struct actor_view {
     sim_race *race;
+    const sim_clock *clock; /* what he knows; the next three are its own */
     const uint32_t *known, *fenced;
     uint32_t size;
     uint32_t self;         /* actor */

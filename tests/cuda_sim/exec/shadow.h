@@ -25,8 +25,8 @@ static inline bool lanes_know(const actor_view *v, uint32_t actor, uint64_t stam
            stamp_lane(stamp) == lane || stamp_lane(stamp) == SEVERAL_LANES;
 }
 
-/* Is the access of `stamp` in the past of lane `lane` of v? */
-static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
+/* Is the access of `stamp` in the past of lane `lane` of v, whichever lane's it was? */
+static inline bool is_known_of_all(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
 {
     uint32_t time = stamp_time(stamp), actor = stamp_actor(stamp);
     if (time <= v->race->base) {
@@ -42,6 +42,21 @@ static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, 
         return time < v->lane_sync || (lane == SEVERAL_LANES ? !v->waits : stamp_lane(stamp) == lane);
     }
     return actor < v->race->warps || !v->waits || lanes_know(v, actor, stamp, lane);
+}
+
+/* The same, or is it known of its own lane alone? */
+static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
+{
+    if (is_known_of_all(v, stamp, lane, fenced)) {
+        return true;
+    }
+    uint32_t actor = stamp_actor(stamp), by = stamp_lane(stamp);
+    if (actor >= v->clock->parts || by >= PTX_LANES) {
+        return false;
+    }
+    const race_part *part = &(fenced ? v->clock->fenced_part : v->clock->known_part)[actor];
+    return part->time >= stamp_time(stamp) && (part->lanes >> by & 1) &&
+           (actor != v->warp || stamp_time(stamp) < v->lane_sync || by == lane);
 }
 
 static inline bool conflicts(access_class earlier, access_class now)

@@ -45,15 +45,15 @@ static ALWAYS_INLINE clearness lesser(clearness a, clearness b)
     return a < b ? a : b;
 }
 
-/* Alike stamps: is each known to its lane? */
+/* Alike stamps: is each known to its lane? What is known of some lanes alone does not count. */
 static ALWAYS_INLINE clearness are_known(const actor_view *v, const uint64_t *stamps, const words *w, bool fenced)
 {
     uint64_t stamp = without_lane(stamps[0]);
-    if (is_known(v, stamp, ANY_LANE, fenced)) {
+    if (is_known_of_all(v, stamp, ANY_LANE, fenced)) {
         return FOR_ALL;
     }
-    bool known =
-        w->lane < SEVERAL_LANES && is_known(v, with_lane(stamp, w->lane), w->lane, fenced) && have_lanes(stamps, w);
+    bool known = w->lane < SEVERAL_LANES && is_known_of_all(v, with_lane(stamp, w->lane), w->lane, fenced) &&
+                 have_lanes(stamps, w);
     return known ? FOR_THESE : PERHAPS_NOT;
 }
 

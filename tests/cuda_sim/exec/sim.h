@@ -246,15 +246,16 @@ uint8_t *sim_global_by_agent(sim_agent *agent, uint64_t address, uint32_t size, 
 typedef struct sim_clock sim_clock;
 sim_clock *sim_clock_new(const sim_cluster *cluster); /* all zero; NULL when out of memory */
 void sim_clock_free(sim_clock *clock);
-void sim_release(sim_warp *warp, sim_clock *into); /* the warp's past, and then its present begins anew */
-void sim_acquire(sim_warp *warp, const sim_clock *from);
+/* Lanes `mask` hand over their past; of the other lanes' that of before the last bar.warp.sync or barrier. */
+void sim_release(sim_warp *warp, uint32_t mask, sim_clock *into);
+void sim_acquire(sim_warp *warp, uint32_t mask, const sim_clock *from); /* counts for the whole warp */
 /* The same without .release and .acquire: only what is on the other side of the warp's memory fences. */
-void sim_release_relaxed(sim_warp *warp, sim_clock *into);
+void sim_release_relaxed(sim_warp *warp, uint32_t mask, sim_clock *into);
 void sim_acquire_relaxed(sim_warp *warp, const sim_clock *from);
 void sim_clock_clear(sim_clock *clock);
-void sim_warp_sync(sim_warp *warp);    /* bar.warp.sync */
-void sim_proxy_fence(sim_warp *warp);  /* fence.proxy.async of the current lanes */
-void sim_memory_fence(sim_warp *warp); /* fence, membar: orders strong accesses */
+void sim_warp_sync(sim_warp *warp);                   /* bar.warp.sync */
+void sim_proxy_fence(sim_warp *warp, uint32_t mask);  /* fence.proxy.async of lanes `mask` */
+void sim_memory_fence(sim_warp *warp, uint32_t mask); /* fence, membar: orders strong accesses */
 /* Generic access of one lane; SIM_FAULT after a race. */
 sim_next sim_race_access(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner, uint32_t offset,
                          uint32_t size, sim_access access);

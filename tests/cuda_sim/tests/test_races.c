@@ -307,6 +307,60 @@ static void mbarriers(void)
 #define STORE "@zero cp.async.bulk.global.shared::cta.bulk_group [g], [%base], 64; @zero cp.async.bulk.commit_group;\n"
 #define FILL  "mad.lo.u32 y, t, 4, %base; setp.lt.u32 q, t, 16; @q st.shared.b32 [y], t;\n"
 
+/* One lane that speaks for its warp: only for what the others did before they met. */
+static void lanes_apart(void)
+{
+    sim_test_target("sm_90a", "8.6");
+#define ONE_ARRIVES(between)                                                                                           \
+    "st.shared.b32 [%at], t;" INIT("1") "@second bra take; ld.shared.b32 x, [%at]; " between                           \
+                                        "@zero mbarrier.arrive.shared.b64 e, [bar]; ret; take: " WAIT(                 \
+                                            "again") "xor.b32 y, %at, 128; st.shared.b32 [y], t;"
+    PASSES(ONE_ARRIVES("bar.warp.sync 0xffffffff;"), 64);
+    RACES(ONE_ARRIVES(""), 64, "the read of thread (1,0,0)");
+    /* What it did itself it may tell. */
+    PASSES(INIT("1") "@second bra take; @zero st.shared.b32 [%base], t; @zero mbarrier.arrive.shared.b64 e, [bar]; "
+                     "ret; take: " WAIT("again") "ld.shared.b32 x, [%base];",
+           64);
+    /* It tells others of its warp who wait, too; and what it learns of others it passes on. */
+    RACES(
+        "st.shared.b32 [%at], t;" INIT("1") "ld.shared.b32 x, [%at]; @zero mbarrier.arrive.shared.b64 e, [bar]; " WAIT(
+            "again") "st.shared.b32 [%next], t;",
+        32, "read");
+    PASSES(INIT("32") "st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; " WAIT(
+               "again") "ld.shared.b32 x, [%next];",
+           32);
+    /* The lanes arrive in two parts. */
+#define HALVES                                                                                                         \
+    "st.shared.b32 [%at], t;" INIT(                                                                                    \
+        "32") "@second bra take; ld.shared.b32 x, [%base]; and.b32 y, t, 1; "                                          \
+              "setp.eq.u32 q, y, 0; @q bra even; mbarrier.arrive.shared.b64 e, [bar]; ret; "                           \
+              "even: mbarrier.arrive.shared.b64 e, [bar]; ret; take: " WAIT("again")
+    PASSES(HALVES "st.shared.b32 [%base], z;", 64);
+    /* A fence is for what its lane did, and for what all did before they met. */
+#define FENCED(before, behind) FILL before "@zero fence.proxy.async;" behind STORE DONE
+    PASSES(FENCED("bar.warp.sync 0xffffffff;", ""), 32);
+    RACES(FENCED("", "bar.warp.sync 0xffffffff;"), 32, "no fence.proxy.async");
+    RACES(FILL "bar.warp.sync 0xffffffff;" STORE DONE, 32, "no fence.proxy.async");
+    PASSES(FILL "fence.proxy.async; bar.warp.sync 0xffffffff;" STORE DONE, 32);
+    RACES(FILL "fence.proxy.async;" STORE DONE, 32, "not ordered");
+    /* The fence of one lane, and another's arrival, which knows nothing of it. */
+#define FAR(between)                                                                                                   \
+    INIT("1")                                                                                                          \
+    "@second bra take; mad.lo.u32 y, t, 4, %base; st.shared.b32 [y], t; fence.proxy.async; " between                   \
+    "@zero mbarrier.arrive.shared.b64 e, [bar]; ret; take: " WAIT("again") "setp.eq.u32 zero, t, 32;" STORE DONE
+    PASSES(FAR("bar.warp.sync 0xffffffff;"), 64);
+    RACES(FAR(""), 64, "not ordered");
+    sim_test_target("sm_80", "8.0");
+    /* Flags: the fence and the flag's store are of one lane each. */
+#define FLAG(fence, between)                                                                                           \
+    NO_SIGNALS "@second bra take; st.shared.b32 [%at], t; " fence between "@zero " SIGNAL("2048") "ret; take: " SPIN(  \
+        "spin", "2048") "membar.cta; xor.b32 y, %at, 128; ld.shared.b32 x, [y];"
+    PASSES(FLAG("bar.warp.sync 0xffffffff; ", "@zero membar.cta; "), 64);
+    PASSES(FLAG("membar.cta; ", "bar.warp.sync 0xffffffff; "), 64);
+    RACES(FLAG("membar.cta; ", ""), 64, "write of thread (1,0,0)");
+    RACES(FLAG("@zero membar.cta; ", "bar.warp.sync 0xffffffff; "), 64, "write of thread (1,0,0)");
+}
+
 static void bulk_loads(void)
 {
     sim_test_target("sm_90a", "8.6");
@@ -439,6 +493,7 @@ int main(int argc, char **argv)
         {"strong", strong},
         {"messages", messages},
         {"mbarriers", mbarriers},
+        {"lanes_apart", lanes_apart},
         {"bulk loads", bulk_loads},
         {"bulk stores", bulk_stores},
         {"copies", copies},
