@@ -136,7 +136,7 @@ static sim_next wait_for_reads(sim_async *op)
         return SIM_FAULT;
     }
     op->read_done = true;
-    sim_agent_reads_done(&op->agent, op->agent.issuer);
+    sim_agent_complete_warp(&op->agent, ~0u, op->agent.issuer); /* what reads shared memory writes none of it */
     return SIM_NEXT;
 }
 
@@ -147,7 +147,7 @@ static sim_next complete(sim_async *op, uint32_t waiters)
     if (op->complete) {
         return op->complete(op);
     }
-    sim_agent_complete_warp(&op->agent, op->agent.issuer);
+    sim_agent_complete_warp(&op->agent, waiters, op->agent.issuer);
     return SIM_NEXT;
 }
 
@@ -187,7 +187,7 @@ static sim_next finish_matrices(sim_warp *warp, uint64_t limit, sim_clock *clock
             return SIM_FAULT;
         }
         if (clock) {
-            sim_agent_complete(&op->agent, clock);
+            sim_agent_complete(&op->agent, ~0u, clock);
         }
     }
     return SIM_NEXT;
@@ -230,7 +230,7 @@ sim_next sim_async_publish(sim_async *op, sim_block *owner, uint32_t offset)
     while (*link != op) {
         sim_async *earlier = *link;
         if (earlier->lanes & op->follows) {
-            if (sim_mbarrier_complete_tx(&earlier->agent, owner, offset, 0) == SIM_FAULT) {
+            if (sim_mbarrier_complete_tx(&earlier->agent, op->follows, owner, offset, 0) == SIM_FAULT) {
                 return SIM_FAULT;
             }
             earlier->published |= op->follows;

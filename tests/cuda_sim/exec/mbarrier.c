@@ -207,7 +207,7 @@ void sim_mbarrier_acquire(sim_warp *warp, uint32_t mask, const sim_mbarrier *bar
 
 /* --- asynchronous arrivals --- */
 
-static sim_mbarrier *reached_by(sim_agent *agent, sim_block *owner, uint32_t offset)
+static sim_mbarrier *reached_by(sim_agent *agent, uint32_t lanes, sim_block *owner, uint32_t offset)
 {
     sim_mbarrier *barrier = checked(agent->issuer, agent->insn, (int)agent->lane, owner, offset);
     if (!barrier || sim_opts(agent->issuer)->no_races) {
@@ -218,13 +218,13 @@ static sim_mbarrier *reached_by(sim_agent *agent, sim_block *owner, uint32_t off
         sim_fault_at(agent->issuer, agent->insn, -1, SIM_FAULT_RESOURCES, "the host is out of memory");
         return NULL;
     }
-    sim_agent_complete(agent, *clock);
+    sim_agent_complete(agent, lanes, *clock);
     return barrier;
 }
 
-sim_next sim_mbarrier_complete_tx(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t bytes)
+sim_next sim_mbarrier_complete_tx(sim_agent *agent, uint32_t lanes, sim_block *owner, uint32_t offset, uint32_t bytes)
 {
-    sim_mbarrier *barrier = reached_by(agent, owner, offset);
+    sim_mbarrier *barrier = reached_by(agent, lanes, owner, offset);
     return barrier ? add_tx(agent->issuer, agent->insn, (int)agent->lane, owner, barrier, -(int64_t)bytes) : SIM_FAULT;
 }
 
@@ -246,7 +246,7 @@ sim_next sim_mbarrier_expect_arrival(sim_warp *warp, const ptx_insn *insn, uint3
 
 sim_next sim_mbarrier_arrive_agent(sim_agent *agent, sim_block *owner, uint32_t offset)
 {
-    sim_mbarrier *barrier = reached_by(agent, owner, offset);
+    sim_mbarrier *barrier = reached_by(agent, ~0u, owner, offset);
     if (!barrier) {
         return SIM_FAULT;
     }

@@ -53,7 +53,7 @@ static sim_next perform_load(sim_async *op)
         }
         memcpy(c->block->shared + c->offset, global, c->bytes);
     }
-    return sim_mbarrier_complete_tx(&op->agent, c->block, c->barrier, c->bytes);
+    return sim_mbarrier_complete_tx(&op->agent, ~0u, c->block, c->barrier, c->bytes);
 }
 
 static sim_next perform_to_shared(sim_async *op)
@@ -65,7 +65,7 @@ static sim_next perform_to_shared(sim_async *op)
         return SIM_FAULT;
     }
     reduce_span(c->reduce, c->type, c->block->shared + c->offset, c->source->shared + c->source_offset, c->bytes);
-    return sim_mbarrier_complete_tx(&op->agent, c->block, c->barrier, c->bytes);
+    return sim_mbarrier_complete_tx(&op->agent, ~0u, c->block, c->barrier, c->bytes);
 }
 
 static sim_next read_for_store(sim_async *op)
@@ -227,7 +227,7 @@ static sim_next issue(bulk_copy *c, const form *f, uint32_t lane)
     c->base.read = f->way == STORE ? read_for_store : NULL;
     c->base.perform = f->way == LOAD ? perform_load : f->way == STORE ? perform_store : perform_to_shared;
     c->base.free = free_copy;
-    if (!sim_agent_init(&c->base.agent, warp, insn, lane, true)) {
+    if (!sim_agent_init(&c->base.agent, warp, insn, lane, UINT32_C(1) << lane, true)) {
         free(c);
         return sim_fault_at(warp, insn, -1, SIM_FAULT_RESOURCES, "out of memory");
     }

@@ -151,7 +151,7 @@ static sim_next issue_copy(sim_warp *warp, const ptx_insn *insn, uint32_t lanes,
                            const uint64_t *from)
 {
     copy *c = calloc(1, sizeof *c);
-    if (!c || !sim_agent_init(&c->base.agent, warp, insn, (uint32_t)__builtin_ctz(lanes), false)) {
+    if (!c || !sim_agent_init(&c->base.agent, warp, insn, (uint32_t)__builtin_ctz(lanes), lanes, false)) {
         free(c);
         return sim_fault_at(warp, insn, -1, SIM_FAULT_RESOURCES, "out of memory");
     }
@@ -242,7 +242,7 @@ static sim_next issue_arrival(sim_warp *warp, const ptx_insn *insn, uint32_t lan
         return SIM_FAULT;
     }
     arrival *a = calloc(1, sizeof *a);
-    if (!a || !sim_agent_init(&a->base.agent, warp, insn, lane, false)) {
+    if (!a || !sim_agent_init(&a->base.agent, warp, insn, lane, UINT32_C(1) << lane, false)) {
         free(a);
         return sim_fault_at(warp, insn, -1, SIM_FAULT_RESOURCES, "out of memory");
     }

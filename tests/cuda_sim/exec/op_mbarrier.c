@@ -291,7 +291,14 @@ static void learn(sim_warp *warp, const sim_mbarrier *barrier, uint32_t lanes, c
     }
 }
 
-/* A failed try_wait is suspended until something happens: it never gives up, as its time limit is not specified. */
+/* A failed try_wait is suspended until something happens; how long at most is not specified. At random times it gives up
+ * now and then. */
+static bool gives_up(const sim_warp *warp)
+{
+    enum { ONE_IN = 4 };
+    return sim_opts(warp)->timing == SIM_SEEDED && sim_random(warp->block->cluster) % ONE_IN == 0;
+}
+
 static sim_next run_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     const mbarrier_form *form = insn->data;
@@ -316,7 +323,7 @@ static sim_next run_wait(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
         over |= (uint32_t)is_over << lane;
     }
     learn(warp, last, learners, form);
-    if (!over && form->waits) {
+    if (!over && form->waits && !gives_up(warp)) {
         return SIM_WAIT;
     }
     uint32_t *d = sim_pred(warp, insn->d);

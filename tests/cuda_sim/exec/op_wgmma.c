@@ -245,7 +245,7 @@ static sim_next complete(sim_async *base)
     if (how->a_in_registers) {
         release(warp, base, how->a_reg, INPUTS);
     }
-    sim_agent_complete_warp(&base->agent, warp);
+    sim_agent_complete_warp(&base->agent, ~0u, warp);
     return SIM_NEXT;
 }
 
@@ -362,7 +362,7 @@ SIM_HANDLER(mma_async)
         return next;
     }
     operation *op = calloc(1, sizeof *op);
-    if (!op || !sim_agent_init(&op->base.agent, w, i, PTX_LANES, true)) {
+    if (!op || !sim_agent_init(&op->base.agent, w, i, PTX_LANES, ~0u, true)) {
         free(op);
         return sim_fault_at(w, i, -1, SIM_FAULT_RESOURCES, "out of memory");
     }

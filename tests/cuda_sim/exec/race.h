@@ -1,4 +1,4 @@
-/* race.h - what clock.c (who knows what) and race.c (who has touched what) share.
+/* race.h - what clock.c and order.c (who knows what) and race.c (who has touched what) share.
  *
  * An actor is a warp of the cluster or an agent, one asynchronous operation. Agents are many, so they take turns at
  * slots: an agent gets one whose earlier users are all in its issuer's past, so that knowing the slot's n-th user means
@@ -28,25 +28,31 @@ enum {
     MIXED_LANES                /* of an agent: several issued it each for itself */
 };
 
-/* Of a warp that has told of some lanes alone: their accesses up to this time. Where two tell different things, the
- * later time stands for all their lanes: that may hide a race, but invents none. */
+#define ALL_LANES UINT32_MAX
+
+/* What is known of some lanes of an actor alone: their accesses up to this time. Where two differ, the later time
+ * stands for the lanes of both: that may hide a race, but invents none. */
 typedef struct race_part {
     uint32_t time, lanes;
 } race_part;
+typedef struct race_parts {
+    race_part known, fenced;
+} race_parts;
 
 /* known[a]: accesses of actor a, all its lanes', up to this time are in the past; fenced[a]: those that passed to the
- * async proxy. What is known of some lanes beyond that is in the parts, one a warp, where there are any. */
+ * async proxy. part[a]: what is known of some lanes beyond that; for the first `parts` actors. */
 struct sim_clock {
     uint32_t size, capacity, users;
     uint32_t *known, *fenced;
     uint32_t parts, part_room;
-    race_part *known_part, *fenced_part;
+    race_parts *part;
 };
 
 typedef struct race_warp {
     sim_clock clock; /* first: sim_warp.clock points here. known[number] is the warp's own time */
     uint32_t number;
     uint32_t lane_sync; /* the lanes know each other's accesses of before this time */
+    uint32_t waited;    /* the time when some lanes have waited for an agent of theirs last */
     bool sealed;        /* somebody knows the present: the next access begins a new time */
     bool looked;        /* since the clock has changed last */
     sim_clock *snapshot;
@@ -58,6 +64,7 @@ typedef struct race_slot {
     sim_warp *issuer;
     const ptx_insn *insn;
     uint32_t number;    /* uses so far */
+    uint32_t lanes;     /* that issued it */
     uint32_t lane_sync; /* of the issuer when it issued */
     uint32_t completed; /* time of the issuer when it had waited for it; 0: not by its issuer */
 } race_slot;
@@ -103,6 +110,7 @@ typedef struct sim_race {
     uint32_t chunks, chunk_capacity, free_chunk;
     race_cell (*split)[4]; /* the bytes of split words */
     uint32_t splits, split_capacity, *free_splits, free_split_count;
+    sim_clock limited;          /* order.c: of some lanes, while they tell it */
     race_last last[RACE_LASTS]; /* shadow_run.h: last_like() */
     uint64_t use, stamp;        /* stamp: of the access that `last` is of */
 } sim_race;
@@ -189,7 +197,17 @@ uint64_t shadow_touch_pieces(const actor_view *v, struct sim_shadow *shadow, uin
  * must be taken one by one. */
 bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset, uint32_t size);
 
-/* --- clock.c --- */
+/* --- clock.c; false: out of memory --- */
+bool clock_grow(sim_clock *clock, uint32_t size);
+bool clock_join(sim_clock *into, const sim_clock *from);
+/* Accesses of some lanes of an actor, or of all, up to `time` become known. */
+bool clock_add(sim_clock *clock, uint32_t actor, uint32_t time, uint32_t lanes, bool fenced);
+/* Of an actor's accesses behind `time` those of `lanes` alone stay known, and fenced. */
+bool clock_limit(sim_clock *clock, uint32_t actor, uint32_t time, uint32_t lanes);
+void clock_fence(sim_clock *clock); /* all that is known is fenced, too */
+void clock_empty(sim_clock *clock); /* frees what it holds */
+
+/* --- order.c --- */
 /* All clocks begin anew behind `base`. false: the times have run out. */
 bool race_next_cluster(sim_race *race);
 void race_free_clocks(sim_race *race);

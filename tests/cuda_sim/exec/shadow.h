@@ -17,12 +17,24 @@ static inline uint64_t without_lane(uint64_t stamp)
 
 /* --- order --- */
 
-/* An agent's access that its issuer has waited for: other lanes of the issuer need a bar.warp.sync behind the wait. */
+/* An agent's access that its issuer has waited for: other lanes of the issuer, and what they issue, need a
+ * bar.warp.sync behind the wait. */
 static inline bool lanes_know(const actor_view *v, uint32_t actor, uint64_t stamp, uint32_t lane)
 {
     const race_slot *slot = &v->race->slot[actor - v->race->warps];
-    return slot->issuer != v->waits || slot->number != stamp_time(stamp) || slot->completed < v->lane_sync ||
-           stamp_lane(stamp) == lane || stamp_lane(stamp) == SEVERAL_LANES;
+    return race_of(slot->issuer)->number != v->warp || slot->number != stamp_time(stamp) ||
+           slot->completed < v->lane_sync || stamp_lane(stamp) == lane || stamp_lane(stamp) == SEVERAL_LANES ||
+           (lane == SEVERAL_LANES && !v->waits);
+}
+
+/* An access that v's warp knows of: does lane `lane` of it? */
+static inline bool lane_knows(const actor_view *v, uint64_t stamp, uint32_t lane)
+{
+    uint32_t actor = stamp_actor(stamp);
+    if (actor == v->warp) { /* "several" is one and the same to an agent only, that its whole warp issued */
+        return stamp_time(stamp) < v->lane_sync || (lane == SEVERAL_LANES ? !v->waits : stamp_lane(stamp) == lane);
+    }
+    return actor < v->race->warps || lanes_know(v, actor, stamp, lane);
 }
 
 /* Is the access of `stamp` in the past of lane `lane` of v, whichever lane's it was? */
@@ -32,16 +44,10 @@ static inline bool is_known_of_all(const actor_view *v, uint64_t stamp, uint32_t
     if (time <= v->race->base) {
         return true;
     }
-    if (actor == v->self && actor >= v->race->warps) {
+    if (actor == v->self && actor >= v->race->warps && time == stamp_time(v->stamp)) {
         return true; /* of the same agent: one operation */
     }
-    if (actor >= v->size || (fenced ? v->fenced : v->known)[actor] < time) {
-        return false;
-    }
-    if (actor == v->warp) { /* "several" is one and the same to an agent only, that its whole warp issued */
-        return time < v->lane_sync || (lane == SEVERAL_LANES ? !v->waits : stamp_lane(stamp) == lane);
-    }
-    return actor < v->race->warps || !v->waits || lanes_know(v, actor, stamp, lane);
+    return actor < v->size && (fenced ? v->fenced : v->known)[actor] >= time && lane_knows(v, stamp, lane);
 }
 
 /* The same, or is it known of its own lane alone? */
@@ -54,9 +60,8 @@ static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, 
     if (actor >= v->clock->parts || by >= PTX_LANES) {
         return false;
     }
-    const race_part *part = &(fenced ? v->clock->fenced_part : v->clock->known_part)[actor];
-    return part->time >= stamp_time(stamp) && (part->lanes >> by & 1) &&
-           (actor != v->warp || stamp_time(stamp) < v->lane_sync || by == lane);
+    const race_part *part = fenced ? &v->clock->part[actor].fenced : &v->clock->part[actor].known;
+    return part->time >= stamp_time(stamp) && (part->lanes >> by & 1) && lane_knows(v, stamp, lane);
 }
 
 static inline bool conflicts(access_class earlier, access_class now)

@@ -7,12 +7,10 @@
  *   run.c      launch, workers, blocks and clusters, resident sets, watchdog
  *   warp.c     one warp: lanes' pcs, divergence and reconvergence, guards, undefined registers
  *   memory.c   addresses of every space -> host pointers, bounds, alignment, undefined shared memory
- *   race.c     races over shared memory, generic and async proxy; clock.c: what warps know of each other; shadow.c:
- *              what happened to each word
- *   async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late or seeded
- *   barrier.c  named barriers, mbarrier, cluster barriers; who waits for what
- *   counters.c exact counters
- *   op_*.c     the instructions */
+ *   race.c     races over shared memory, generic and async proxy; order.c, clock.c: what warps know of each other;
+ * shadow.c: what happened to each word async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late
+ * or seeded barrier.c  named barriers, mbarrier, cluster barriers; who waits for what counters.c exact counters op_*.c
+ * the instructions */
 #ifndef SIM_H
 #define SIM_H
 
@@ -279,15 +277,15 @@ struct sim_agent {
     bool async_proxy;
     uint32_t slot, number; /* race.h: its place in clocks, and its use of it */
     sim_clock *knows;
-    uint32_t lane; /* issuing lane, for reports */
+    uint32_t lane;  /* issuing lane, for reports; PTX_LANES: all together */
+    uint32_t lanes; /* for whom it does something */
 };
-bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, uint32_t lane, bool async_proxy);
-/* Its accesses are now in the past of whoever acquires `into` (an mbarrier's clock, a group's clock). */
-void sim_agent_complete(sim_agent *agent, sim_clock *into);
-/* Same, directly into a warp that waited for its own group. */
-void sim_agent_complete_warp(sim_agent *agent, sim_warp *warp);
-/* Only its reads are over (cp.async.bulk.wait_group.read). */
-void sim_agent_reads_done(sim_agent *agent, sim_warp *warp);
+bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, uint32_t lane, uint32_t lanes,
+                    bool async_proxy);
+/* Its accesses for `lanes` are now in the past of whoever acquires `into` (an mbarrier's clock, a group's clock). */
+void sim_agent_complete(sim_agent *agent, uint32_t lanes, sim_clock *into);
+/* Same, directly into a warp whose `lanes` have waited for their own group. */
+void sim_agent_complete_warp(sim_agent *agent, uint32_t lanes, sim_warp *warp);
 void sim_agent_end(sim_agent *agent);
 sim_next sim_race_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access);
 sim_next sim_race_agent_pieces(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count);
@@ -348,7 +346,7 @@ void sim_async_end(sim_warp *warp); /* when the cluster goes: frees */
 /* --- barrier.c --- */
 /* An mbarrier at `offset` of a block's shared memory. Its state lies in the 64 bits of shared memory, in sim's own
  * layout; its clock beside the block. */
-sim_next sim_mbarrier_complete_tx(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t bytes);
+sim_next sim_mbarrier_complete_tx(sim_agent *agent, uint32_t lanes, sim_block *owner, uint32_t offset, uint32_t bytes);
 /* cp.async.mbarrier.arrive: one more arrival is expected in this phase (without .noinc, at its issue); the agent
  * arrives. What other agents did becomes visible with it by complete_tx of 0 bytes. */
 sim_next sim_mbarrier_expect_arrival(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,

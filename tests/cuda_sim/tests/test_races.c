@@ -441,6 +441,46 @@ static void copies(void)
     sim_tester.options.no_undefined = false;
 }
 
+/* Who has waited for whose copies, and whom that lane tells. */
+static void copies_of_lanes(void)
+{
+    sim_test_target("sm_90a", "8.6");
+    sim_tester.options.no_undefined = true;
+    RACES(COPY "@zero cp.async.wait_group 0; ld.shared.b32 x, [%at];", 32, "write of thread (1,0,0)");
+    PASSES(COPY "@zero cp.async.wait_group 0; @zero ld.shared.b32 x, [%at]; cp.async.wait_group 0; "
+                "ld.shared.b32 x, [%at];",
+           32);
+#define ODD_LANES "and.b32 y, t, 1; setp.eq.u32 q, y, 1; "
+    PASSES(COPY ODD_LANES "@q cp.async.wait_group 0; @!q cp.async.wait_group 0; bar.warp.sync 0xffffffff; "
+                          "ld.shared.b32 x, [%next];",
+           32);
+    RACES(COPY ODD_LANES "@q cp.async.wait_group 0; bar.warp.sync 0xffffffff; ld.shared.b32 x, [%next];", 32,
+          "write of thread (0,0,0)");
+    /* One lane says that the copies are there. */
+#define TOLD(count, wait)                                                                                              \
+    INIT(count) "@second bra take; " COPY wait "ret; take: " WAIT("again") "xor.b32 y, %at, 128; ld.shared.b32 x, "    \
+                                                                           "[y];"
+    PASSES(TOLD("1", "cp.async.wait_group 0; bar.warp.sync 0xffffffff; @zero mbarrier.arrive.shared.b64 e, [bar]; "),
+           64);
+    RACES(TOLD("1", "cp.async.wait_group 0; @zero mbarrier.arrive.shared.b64 e, [bar]; "), 64,
+          "write of thread (1,0,0)");
+    RACES(
+        TOLD("1", "@zero cp.async.wait_group 0; bar.warp.sync 0xffffffff; @zero mbarrier.arrive.shared.b64 e, [bar]; "),
+        64, "write of thread (1,0,0)");
+    PASSES(TOLD("32", "cp.async.wait_group 0; mbarrier.arrive.shared.b64 e, [bar]; "), 64);
+    PASSES(TOLD("32", "cp.async.mbarrier.arrive.noinc.shared.b64 [bar]; "), 64);
+    RACES(TOLD("1", "@zero cp.async.mbarrier.arrive.noinc.shared.b64 [bar]; "), 64, "write of thread (1,0,0)");
+    /* One lane lets the async proxy read them. */
+#define STORED(between) COPY "cp.async.wait_group 0; " between STORE DONE
+    PASSES(STORED("fence.proxy.async; bar.warp.sync 0xffffffff; "), 32);
+    PASSES(STORED("bar.warp.sync 0xffffffff; @zero fence.proxy.async; "), 32);
+    RACES(STORED("fence.proxy.async; "), 32, "not ordered");
+    RACES(STORED("@zero fence.proxy.async; bar.warp.sync 0xffffffff; "), 32, "no fence.proxy.async");
+    RACES(STORED("bar.warp.sync 0xffffffff; "), 32, "no fence.proxy.async");
+    sim_tester.options.no_undefined = false;
+    sim_test_target("sm_80", "8.0");
+}
+
 /* Block 1 writes into the memory of block 0. */
 static void clusters(void)
 {
@@ -484,21 +524,14 @@ static void reports(void)
 int main(int argc, char **argv)
 {
     static const sim_group groups[] = {
-        {"warps", warps},
-        {"lanes", lanes},
-        {"bytes", bytes},
-        {"later_words", later_words},
-        {"readers", readers},
-        {"matrices", matrices},
-        {"strong", strong},
-        {"messages", messages},
-        {"mbarriers", mbarriers},
-        {"lanes_apart", lanes_apart},
-        {"bulk loads", bulk_loads},
-        {"bulk stores", bulk_stores},
-        {"copies", copies},
-        {"clusters", clusters},
-        {"many blocks", many_blocks},
+        {"warps", warps},           {"lanes", lanes},
+        {"bytes", bytes},           {"later_words", later_words},
+        {"readers", readers},       {"matrices", matrices},
+        {"strong", strong},         {"messages", messages},
+        {"mbarriers", mbarriers},   {"lanes_apart", lanes_apart},
+        {"bulk loads", bulk_loads}, {"bulk stores", bulk_stores},
+        {"copies", copies},         {"copies_of_lanes", copies_of_lanes},
+        {"clusters", clusters},     {"many blocks", many_blocks},
         {"reports", reports},
     };
     return SIM_MAIN("races", groups);
