@@ -114,7 +114,7 @@ static uint32_t block_special(const sim_block *block, ptx_special special)
     case PTX_DYNAMIC_SMEM_SIZE:
         return launch->dynamic_shared;
     case PTX_TOTAL_SMEM_SIZE:
-        return run->shared_bytes;
+        return run->shared_used;
     default: /* the clocks: warp.c moves them */
         return 0;
     }

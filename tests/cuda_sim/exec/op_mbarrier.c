@@ -291,8 +291,8 @@ static void learn(sim_warp *warp, const sim_mbarrier *barrier, uint32_t lanes, c
     }
 }
 
-/* A failed try_wait is suspended until something happens; how long at most is not specified. At random times it gives up
- * now and then. */
+/* A failed try_wait is suspended until something happens; how long at most is not specified. At random times it gives
+ * up now and then. */
 static bool gives_up(const sim_warp *warp)
 {
     enum { ONE_IN = 4 };

@@ -294,7 +294,7 @@ static void work(sim_worker *worker, residents *r)
 static uint32_t resident_limit(const sim_run *run, uint32_t workers)
 {
     uint32_t threads = run->warps_per_block * PTX_LANES;
-    uint32_t blocks = SM_THREADS / threads, by_memory = SM_SHARED / (run->shared_bytes + RESERVED_SHARED);
+    uint32_t blocks = SM_THREADS / threads, by_memory = SM_SHARED / (run->shared_used + RESERVED_SHARED);
     blocks = blocks < SM_BLOCKS ? blocks : SM_BLOCKS;
     blocks = blocks < by_memory ? blocks : by_memory;
     uint32_t sms = run->launch->sm_count ? run->launch->sm_count : SIM_SM_COUNT;
@@ -364,8 +364,9 @@ static void prepare(sim_run *run)
         run->blocks_per_cluster *= run->cluster_dims[axis];
         run->cluster_total *= launch->grid[axis] / run->cluster_dims[axis];
     }
-    uint32_t align = function->dynamic_align ? function->dynamic_align : 1;
-    run->shared_bytes = (function->shared_bytes + align - 1) / align * align + launch->dynamic_shared;
+    run->shared_used = function->shared_bytes + launch->dynamic_shared;
+    run->shared_bytes =
+        launch->dynamic_shared ? ptx_dynamic_offset(function) + launch->dynamic_shared : function->shared_bytes;
     run->warps_per_block = (launch->block[0] * launch->block[1] * launch->block[2] + PTX_LANES - 1) / PTX_LANES;
     for (uint32_t i = 0; i < function->special_count; i++) {
         run->uses_clocks |= function->special[i].special >= PTX_CLOCK;
@@ -379,7 +380,7 @@ static void add_counters(sim_counters *counters, const sim_run *run, const job *
     }
     uint32_t registers = run->function->registers_32 + 2 * run->function->registers_64;
     counters->registers = registers > counters->registers ? registers : counters->registers;
-    counters->shared_bytes = run->shared_bytes > counters->shared_bytes ? run->shared_bytes : counters->shared_bytes;
+    counters->shared_bytes = run->shared_used > counters->shared_bytes ? run->shared_used : counters->shared_bytes;
 }
 
 bool sim_launch_run(const sim_launch *launch, sim_counters *counters, sim_fault *fault)

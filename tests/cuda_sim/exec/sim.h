@@ -109,7 +109,8 @@ struct sim_worker {
 typedef struct sim_run {
     const sim_launch *launch;
     const ptx_function *function;
-    uint32_t cluster_dims[3], blocks_per_cluster, shared_bytes, warps_per_block;
+    uint32_t cluster_dims[3], blocks_per_cluster, warps_per_block;
+    uint32_t shared_bytes, shared_used; /* of a block: its memory, and without gaps */
     uint64_t cluster_total;
     bool uses_clocks; /* the kernel reads a clock or a timer */
     _Atomic uint64_t next_cluster, instructions;

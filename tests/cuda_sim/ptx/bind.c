@@ -160,7 +160,7 @@ static uint64_t symbol_address(const ptx_bind *b, const ptx_symbol *symbol)
         return (uint64_t)(uintptr_t)b->module->data + symbol->offset;
     case PTX_SHARED:
         if (symbol->size == 0) {
-            return SIM_SHARED_BASE + ptx_align_up(b->function->shared_bytes, b->function->dynamic_align);
+            return SIM_SHARED_BASE + ptx_dynamic_offset(b->function);
         }
         return SIM_SHARED_BASE + symbol->offset;
     default:

@@ -59,7 +59,7 @@ ptx_type ptx_type_of(const char *text, size_t size)
 
 /* --- memory and errors --- */
 
-enum { CHUNK = 64 << 10, ARENA_ALIGN = 16, MAX_THREADS = 1024 };
+enum { CHUNK = 64 << 10, ARENA_ALIGN = 16, MAX_THREADS = 1024, DYNAMIC_ALIGN = 16 };
 
 typedef struct arena_chunk {
     struct arena_chunk *next;
@@ -212,6 +212,13 @@ static bool parse_tuning(ptx_parser *p, ptx_function *f)
         }
     }
     return ptx_parse_debug(p);
+}
+
+uint32_t ptx_dynamic_offset(const ptx_function *function)
+{
+    uint32_t align = function->dynamic_align > DYNAMIC_ALIGN ? function->dynamic_align : DYNAMIC_ALIGN;
+    uint32_t offset = ptx_align_up(function->shared_bytes, align);
+    return offset % (2 * align) ? offset : offset + align;
 }
 
 uint32_t ptx_max_threads(const ptx_function *function)

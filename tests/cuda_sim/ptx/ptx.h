@@ -234,6 +234,9 @@ typedef struct ptx_module {
  * line, "line 12: ...") says why. */
 ptx_module *ptx_module_load(const char *text, size_t size, char *error, size_t error_size);
 void ptx_module_free(ptx_module *module);
+/* Where dynamic shared memory begins: aligned as far as declared, or by 16 bytes, and never further by chance, so that
+ * a kernel that relies on more is found. */
+uint32_t ptx_dynamic_offset(const ptx_function *function);
 /* The most threads of a block by .reqntid or .maxntid, at most 1024, which no GPU goes beyond; 0: neither is given. */
 uint32_t ptx_max_threads(const ptx_function *function);
 const ptx_function *ptx_module_entry(const ptx_module *module, const char *name); /* NULL: none of that name */

@@ -152,7 +152,7 @@ static void test_variables(void)
     CHECK(!ptx_module_symbol(module, "s") && !ptx_module_symbol(module, "k"));
     /* top at 0, s at 64, t at 128: the alignment is that of each variable */
     CHECK(entry->shared_bytes == 129 && entry->dynamic_align == 16 && entry->local_bytes == 17);
-    CHECK(constant(entry->insn[0].a, 4, 31) == SIM_SHARED_BASE + 144);
+    CHECK(constant(entry->insn[0].a, 4, 31) == SIM_SHARED_BASE + 144 && ptx_dynamic_offset(entry) == 144);
     CHECK(constant(entry->insn[1].a, 8, 0) == SIM_SHARED_BASE + 64);
     CHECK(constant(entry->insn[2].a, 8, 5) == base + 4);
     CHECK(constant(entry->insn[3].a, 4, 5) == SIM_SHARED_BASE + 129);
