@@ -25,8 +25,10 @@ typedef struct sim_named_barrier {
 
 /* The phases' clocks take turns here too. */
 typedef struct sim_mbarrier {
-    uint32_t offset; /* in the block's shared memory */
-    bool live;       /* initialised, not invalidated */
+    uint32_t offset;    /* in the block's shared memory */
+    bool live;          /* initialised, not invalidated */
+    bool proxied;       /* and its thread has fenced that since, so that the async proxy may use it */
+    uint8_t warp, lane; /* that thread */
     uint32_t expected, pending;
     int32_t tx;
     uint64_t phase;

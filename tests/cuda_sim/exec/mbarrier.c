@@ -128,6 +128,9 @@ sim_next sim_mbarrier_init(sim_warp *warp, const ptx_insn *insn, uint32_t lane, 
         return sim_fault_at(warp, insn, (int)lane, SIM_FAULT_RESOURCES, "the host is out of memory");
     }
     barrier->live = true;
+    barrier->proxied = false;
+    barrier->warp = (uint8_t)warp->id;
+    barrier->lane = (uint8_t)lane;
     barrier->expected = barrier->pending = count;
     barrier->tx = 0;
     barrier->phase = 0;
@@ -207,11 +210,24 @@ void sim_mbarrier_acquire(sim_warp *warp, uint32_t mask, const sim_mbarrier *bar
 
 /* --- asynchronous arrivals --- */
 
+void sim_mbarriers_fence(sim_warp *warp, uint32_t mask)
+{
+    struct sim_barriers *all = warp->block->barriers;
+    for (uint32_t i = 0; i < all->mbarrier_count; i++) {
+        sim_mbarrier *barrier = &all->mbarrier[i];
+        barrier->proxied |= barrier->warp == warp->id && (mask >> barrier->lane & 1);
+    }
+}
+
 static sim_mbarrier *reached_by(sim_agent *agent, uint32_t lanes, sim_block *owner, uint32_t offset)
 {
     sim_mbarrier *barrier = checked(agent->issuer, agent->insn, (int)agent->lane, owner, offset);
     if (!barrier || sim_opts(agent->issuer)->no_races) {
         return barrier;
+    }
+    if (agent->async_proxy && !barrier->proxied &&
+        sim_race_agent(agent, owner, offset, sizeof(uint64_t), SIM_ATOMIC) == SIM_FAULT) {
+        return NULL;
     }
     sim_clock **clock = clock_now(barrier);
     if (!*clock && !(*clock = sim_clock_new(owner->cluster))) {

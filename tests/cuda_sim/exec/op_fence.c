@@ -138,16 +138,19 @@ static bool bind_createpolicy(ptx_bind *b)
 /* --- fences --- */
 
 /* A fence between proxies is none for the order of strong accesses. fence.mbarrier_init counts as a whole fence, though
- * it is one for mbarrier.init alone. */
-enum { MEMORY_FENCE, PROXY_FENCE, OTHER_FENCE };
+ * it is one for mbarrier.init alone; as one between proxies it is only that. */
+enum { MEMORY_FENCE, INIT_FENCE, PROXY_FENCE, OTHER_FENCE };
 
 static sim_next run_fence(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (insn->kind == PROXY_FENCE) {
         sim_proxy_fence(warp, mask);
-    } else if (insn->kind == MEMORY_FENCE) {
+    } else if (insn->kind != OTHER_FENCE) {
         sim_memory_fence(warp, mask);
+    }
+    if (insn->kind == INIT_FENCE || insn->kind == PROXY_FENCE) {
+        sim_mbarriers_fence(warp, mask);
     }
     return SIM_NEXT;
 }
@@ -193,6 +196,7 @@ static bool bind_fence(ptx_bind *b)
         if (!bind_take(b, "release") || !bind_take(b, "cluster")) {
             return bind_fail(b, ".release.cluster is missing");
         }
+        b->insn->kind = INIT_FENCE;
         return bind_needs_target(b, SM_90, "fence.mbarrier_init") && bind_end(b) && bind_operands(b, 0) && bind_ok(b);
     }
     (void)bind_choice(b, orders); /* .acq_rel is the default */

@@ -352,6 +352,8 @@ sim_next sim_mbarrier_complete_tx(sim_agent *agent, uint32_t lanes, sim_block *o
  * arrives. What other agents did becomes visible with it by complete_tx of 0 bytes. */
 sim_next sim_mbarrier_expect_arrival(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_block *owner,
                                      uint32_t offset);
+/* Lanes have executed fence.mbarrier_init or fence.proxy.async. */
+void sim_mbarriers_fence(sim_warp *warp, uint32_t mask);
 sim_next sim_mbarrier_arrive_agent(sim_agent *agent, sim_block *owner, uint32_t offset);
 bool sim_barriers_init(sim_block *block);
 void sim_barriers_end(sim_block *block);

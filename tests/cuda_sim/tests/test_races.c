@@ -366,6 +366,16 @@ static void bulk_loads(void)
     sim_test_target("sm_90a", "8.6");
 #define READY "@zero mbarrier.init.shared.b64 [bar], 1; @zero fence.mbarrier_init.release.cluster; bar.sync 0;\n"
     PASSES(READY FETCH WAIT("again") "ld.shared.b32 x, [%base];", 64);
+    /* The mbarrier itself: its init is a write of the generic proxy, by another thread or by the one that fetches. */
+#define INIT_BY(lane, fence, behind)                                                                                   \
+    "setp.eq.u32 q, t, " lane "; @q mbarrier.init.shared.b64 [bar], 1; " fence "bar.sync 0;" behind FETCH WAIT("agai"  \
+                                                                                                               "n")
+    RACES(INIT_BY("0", "", ""), 64, "no fence.proxy.async");
+    RACES(INIT_BY("40", "", ""), 64, "no fence.proxy.async");
+    RACES(INIT_BY("40", "@zero fence.mbarrier_init.release.cluster; ", ""), 64, "no fence.proxy.async");
+    PASSES(INIT_BY("40", "@q fence.mbarrier_init.release.cluster; ", ""), 64);
+    PASSES(INIT_BY("40", "@q fence.proxy.async; ", ""), 64);
+    PASSES(INIT_BY("40", "", "@zero fence.proxy.async; "), 64);
     sim_tester.options.no_undefined = true; /* late: nothing has come yet */
     RACES(READY FETCH "ld.shared.b32 x, [%base];" WAIT("again"), 64, "race on shared+0x0");
     /* Thread 0 waits, the others read without a barrier of their warp or block. */
@@ -458,8 +468,9 @@ static void copies_of_lanes(void)
           "write of thread (0,0,0)");
     /* One lane says that the copies are there. */
 #define TOLD(count, wait)                                                                                              \
-    INIT(count) "@second bra take; " COPY wait "ret; take: " WAIT("again") "xor.b32 y, %at, 128; ld.shared.b32 x, "    \
-                                                                           "[y];"
+    INIT(count)                                                                                                        \
+    "@second bra take; " COPY wait "ret; take: " WAIT("again") "xor.b32 y, %at, 128; ld.shared.b32 x, "                \
+                                                               "[y];"
     PASSES(TOLD("1", "cp.async.wait_group 0; bar.warp.sync 0xffffffff; @zero mbarrier.arrive.shared.b64 e, [bar]; "),
            64);
     RACES(TOLD("1", "cp.async.wait_group 0; @zero mbarrier.arrive.shared.b64 e, [bar]; "), 64,
