@@ -2,12 +2,13 @@
  * bounds (to the byte), alignment (PTX ISA "Alignment": an access must be aligned to its whole size), bytes of shared
  * and local memory that nobody has written. Accounting (counters.c) and the race check (race.c) of a warp's access
  * start from here too. */
-#include "sim.h"
+#include "defined.h"
+#include "global.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { SIM_ALL_LANES = -1, WINDOW_MASK = (1 << SIM_RANK_SHIFT) - 1 };
+enum { WINDOW_MASK = (1 << SIM_RANK_SHIFT) - 1 };
 
 static const char *access_name(sim_access access)
 {
@@ -47,12 +48,6 @@ static sim_next fault_bounds(sim_warp *warp, const ptx_insn *insn, int lane, con
                         address, what);
 }
 
-static sim_next fault_undefined(sim_warp *warp, const ptx_insn *insn, int lane, const char *what, uint32_t offset)
-{
-    return sim_fault_at(warp, insn, lane, SIM_FAULT_UNDEFINED, "read of %s+0x%" PRIx32 ", which nobody has written",
-                        what, offset);
-}
-
 static bool is_aligned(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t address, uint32_t size)
 {
     if ((address & (size - 1)) == 0) {
@@ -61,37 +56,6 @@ static bool is_aligned(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t 
     sim_fault_at(warp, insn, lane, SIM_FAULT_MISALIGNED,
                  "address 0x%" PRIx64 " is not a multiple of the access's %" PRIu32 " bytes", address, size);
     return false;
-}
-
-/* --- defined bits --- */
-
-/* The first undefined byte of [offset, offset + size), or UINT32_MAX. */
-static uint32_t first_undefined(const uint32_t *defined, uint64_t offset, uint32_t size)
-{
-    for (uint64_t at = offset, end = offset + size; at < end;) {
-        uint32_t first = (uint32_t)at & 31, count = 32 - first;
-        if (count > end - at) {
-            count = (uint32_t)(end - at);
-        }
-        uint32_t bits = (count == 32 ? ~0u : (1u << count) - 1) << first, missing = bits & ~defined[at / 32];
-        if (missing) {
-            return (uint32_t)(at - offset) - first + (uint32_t)__builtin_ctz(missing);
-        }
-        at += count;
-    }
-    return UINT32_MAX;
-}
-
-static void set_defined(uint32_t *defined, uint64_t offset, uint32_t size)
-{
-    for (uint64_t at = offset, end = offset + size; at < end;) {
-        uint32_t first = (uint32_t)at & 31, count = 32 - first;
-        if (count > end - at) {
-            count = (uint32_t)(end - at);
-        }
-        defined[at / 32] |= (count == 32 ? ~0u : (1u << count) - 1) << first;
-        at += count;
-    }
 }
 
 /* --- global --- */
@@ -116,7 +80,7 @@ static bool in_range(const sim_range *range, uint64_t address, uint64_t size, si
            !(range->read_only && (access & SIM_WRITE));
 }
 
-static bool global_reachable(sim_worker *worker, uint64_t address, uint64_t size, sim_access access)
+bool sim_global_reachable(sim_worker *worker, uint64_t address, uint64_t size, sim_access access)
 {
     if (in_range(worker->last_range, address, size, access)) {
         return true;
@@ -131,8 +95,8 @@ static bool global_reachable(sim_worker *worker, uint64_t address, uint64_t size
     return address >= data && address - data < module->data_size && size <= module->data_size - (address - data);
 }
 
-static sim_next fault_global(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t address, uint32_t size,
-                             sim_access access)
+sim_next sim_fault_global(sim_warp *warp, const ptx_insn *insn, int lane, uint64_t address, uint32_t size,
+                          sim_access access)
 {
     const sim_range *range = find_range(warp->block->cluster->worker->run->launch, address);
     if (range && in_range(range, address, size, SIM_READ)) {
@@ -146,11 +110,6 @@ static sim_next fault_global(sim_warp *warp, const ptx_insn *insn, int lane, uin
                             access_name(access), size, address, address - range->start, range->end - range->start);
     }
     return fault_bounds(warp, insn, lane, insn->space == PTX_CONST ? "constant" : "global", address, size, access);
-}
-
-static uint8_t *host_pointer(uint64_t address)
-{
-    return (uint8_t *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr): a global address is a host address */
 }
 
 /* --- shared --- */
@@ -214,12 +173,12 @@ static uint8_t *reach_local(sim_warp *warp, const ptx_insn *insn, uint32_t lane,
     if (warp->local_defined) {
         uint32_t missing;
         if ((access & SIM_READ) && !sim_opts(warp)->no_undefined &&
-            (missing = first_undefined(warp->local_defined, at, size)) != UINT32_MAX) {
-            fault_undefined(warp, insn, (int)lane, "local", (uint32_t)offset + missing);
+            (missing = sim_first_undefined(warp->local_defined, at, size)) != UINT32_MAX) {
+            sim_fault_undefined(warp, insn, (int)lane, "local", (uint32_t)offset + missing);
             return NULL;
         }
         if (access & SIM_WRITE) {
-            set_defined(warp->local_defined, at, size);
+            sim_set_defined(warp->local_defined, at, size);
         }
     }
     return warp->local + at;
@@ -266,11 +225,11 @@ uint8_t *sim_reach(sim_warp *warp, const ptx_insn *insn, uint32_t lane, ptx_spac
     case PTX_PARAM:
         return reach_param(warp, insn, lane, address, size, access);
     default:
-        if (!global_reachable(warp->block->cluster->worker, address, size, access)) {
-            fault_global(warp, insn, (int)lane, address, size, access);
+        if (!sim_global_reachable(warp->block->cluster->worker, address, size, access)) {
+            sim_fault_global(warp, insn, (int)lane, address, size, access);
             return NULL;
         }
-        return host_pointer(address);
+        return sim_host_pointer(address);
     }
 }
 
@@ -314,52 +273,23 @@ static sim_next reach_global(sim_warp *warp, const ptx_insn *insn, uint32_t mask
     sim_worker *worker = warp->block->cluster->worker;
     bool strong = access == SIM_ATOMIC || (access & SIM_STRONG_MARK);
     if (row && !strong && is_row(mask, address, size) && (address[0] & (size - 1)) == 0 &&
-        global_reachable(worker, address[0], (uint64_t)size * PTX_LANES, access)) {
-        *row = host_pointer(address[0]);
+        sim_global_reachable(worker, address[0], (uint64_t)size * PTX_LANES, access)) {
+        *row = sim_host_pointer(address[0]);
     } else {
         if (!all_aligned(warp, insn, mask, address, size)) {
             return SIM_FAULT;
         }
         SIM_FOR_LANES(lane, mask)
         {
-            if (!global_reachable(worker, address[lane], size, access)) {
-                return fault_global(warp, insn, (int)lane, address[lane], size, access);
+            if (!sim_global_reachable(worker, address[lane], size, access)) {
+                return sim_fault_global(warp, insn, (int)lane, address[lane], size, access);
             }
-            host[lane] = host_pointer(address[lane]);
+            host[lane] = sim_host_pointer(address[lane]);
         }
     }
     sim_count_global(warp, mask, address, size, access);
     if (strong) {
         sim_race_strong(warp, mask, host, access);
-    }
-    return SIM_NEXT;
-}
-
-/* Aligned accesses of at most 32 bytes: the bits of one are in one word. */
-static sim_next use_defined(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
-                            const uint32_t *offset, uint32_t size, sim_access access)
-{
-    uint32_t bits = size == 32 ? ~0u : (1u << size) - 1, missing = 0;
-    if ((access & SIM_READ) && !sim_opts(warp)->no_undefined) {
-        SIM_FOR_LANES(lane, mask)
-        {
-            missing |= ~(owner[lane]->shared_defined[offset[lane] / 32] >> (offset[lane] & 31)) & bits;
-        }
-    }
-    if (missing) {
-        SIM_FOR_LANES(lane, mask)
-        {
-            missing = first_undefined(owner[lane]->shared_defined, offset[lane], size);
-            if (missing != UINT32_MAX) {
-                return fault_undefined(warp, insn, (int)lane, "shared", offset[lane] + missing);
-            }
-        }
-    }
-    if (access & SIM_WRITE) {
-        SIM_FOR_LANES(lane, mask)
-        {
-            owner[lane]->shared_defined[offset[lane] / 32] |= bits << (offset[lane] & 31);
-        }
     }
     return SIM_NEXT;
 }
@@ -371,13 +301,13 @@ static sim_next reach_shared_row(sim_warp *warp, const ptx_insn *insn, uint32_t 
     sim_block *block = warp->block;
     const sim_options *options = sim_opts(warp);
     if ((access & SIM_READ) && !options->no_undefined) {
-        uint32_t missing = first_undefined(block->shared_defined, offset, PTX_LANES * size);
+        uint32_t missing = sim_first_undefined(block->shared_defined, offset, PTX_LANES * size);
         if (missing != UINT32_MAX) {
-            return fault_undefined(warp, insn, (int)(missing / size), "shared", offset + missing);
+            return sim_fault_undefined(warp, insn, (int)(missing / size), "shared", offset + missing);
         }
     }
     if (access & SIM_WRITE) {
-        set_defined(block->shared_defined, offset, PTX_LANES * size);
+        sim_set_defined(block->shared_defined, offset, PTX_LANES * size);
     }
     sim_count_shared_row(warp, size, access);
     return options->no_races ? SIM_NEXT : sim_race_row(warp, insn, block, offset, size, access);
@@ -427,7 +357,8 @@ bool sim_global_lanes(const sim_warp *warp, uint32_t mask, const uint64_t *addre
         high = address[lane] > high ? address[lane] : high;
         odd |= address[lane];
     }
-    return (odd & (size - 1)) == 0 && global_reachable(warp->block->cluster->worker, low, high - low + size, SIM_READ);
+    return (odd & (size - 1)) == 0 &&
+           sim_global_reachable(warp->block->cluster->worker, low, high - low + size, SIM_READ);
 }
 
 static sim_next find_lanes(sim_warp *warp, const ptx_insn *insn, uint32_t mask, bool own, const uint64_t *address,
@@ -465,7 +396,7 @@ static sim_next reach_shared(sim_warp *warp, const ptx_insn *insn, uint32_t mask
     {
         host[lane] = owner[lane]->shared + offset[lane];
     }
-    if (use_defined(warp, insn, mask, owner, offset, size, access) != SIM_NEXT) {
+    if (sim_use_defined(warp, insn, mask, owner, offset, size, access) != SIM_NEXT) {
         return SIM_FAULT;
     }
     sim_count_shared(warp, mask, address, size, access);
@@ -550,75 +481,4 @@ void sim_addresses(const sim_warp *warp, uint32_t slot, bool wide, int64_t offse
     for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
         address[lane] = base[lane] + (uint32_t)offset;
     }
-}
-
-/* --- agents --- */
-
-sim_next sim_shared_by_agent(sim_agent *agent, sim_block *owner, uint32_t offset, uint32_t size, sim_access access)
-{
-    const sim_options *options = sim_opts(agent->issuer);
-    if ((access & SIM_READ) && !options->no_undefined) {
-        uint32_t missing = first_undefined(owner->shared_defined, offset, size);
-        if (missing != UINT32_MAX) {
-            return fault_undefined(agent->issuer, agent->insn,
-                                   agent->lane < PTX_LANES ? (int)agent->lane : SIM_ALL_LANES, "shared",
-                                   offset + missing);
-        }
-    }
-    if (access & SIM_WRITE) {
-        set_defined(owner->shared_defined, offset, size);
-    }
-    return options->no_races ? SIM_NEXT : sim_race_agent(agent, owner, offset, size, access);
-}
-
-/* The first undefined byte of the pieces, or UINT32_MAX. */
-static uint32_t undefined_in_pieces(const uint32_t *defined, const uint64_t *pieces, uint32_t count)
-{
-    uint32_t missing = 0, at = UINT32_MAX;
-    for (uint32_t k = 0; k < count; k++) {
-        for (uint64_t left = pieces[k]; left; left &= left - 1) {
-            const uint32_t piece = 64 * k + (uint32_t)__builtin_ctzll(left);
-            missing |= ~(defined[piece / 2] >> piece % 2 * 16) & 0xffff;
-        }
-        for (uint64_t left = missing ? pieces[k] : 0; left && at == UINT32_MAX; left &= left - 1) {
-            const uint32_t offset = SIM_PIECE * (64 * k + (uint32_t)__builtin_ctzll(left));
-            const uint32_t byte = first_undefined(defined, offset, SIM_PIECE);
-            at = byte == UINT32_MAX ? byte : offset + byte;
-        }
-    }
-    return at;
-}
-
-sim_next sim_shared_pieces_by_agent(sim_agent *agent, sim_block *owner, const uint64_t *pieces, uint32_t count)
-{
-    const sim_options *options = sim_opts(agent->issuer);
-    if (!options->no_undefined) {
-        uint32_t missing = undefined_in_pieces(owner->shared_defined, pieces, count);
-        if (missing != UINT32_MAX) {
-            return fault_undefined(agent->issuer, agent->insn,
-                                   agent->lane < PTX_LANES ? (int)agent->lane : SIM_ALL_LANES, "shared", missing);
-        }
-    }
-    return options->no_races ? SIM_NEXT : sim_race_agent_pieces(agent, owner, pieces, count);
-}
-
-sim_next sim_shared_by_agent_lanes(sim_agent *agent, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
-                                   uint32_t size)
-{
-    const sim_options *options = sim_opts(agent->issuer);
-    if (use_defined(agent->issuer, agent->insn, mask, owner, offset, size, SIM_WRITE) == SIM_FAULT) {
-        return SIM_FAULT;
-    }
-    return options->no_races ? SIM_NEXT : sim_race_agent_lanes(agent, mask, owner, offset, size);
-}
-
-uint8_t *sim_global_by_agent(sim_agent *agent, uint64_t address, uint32_t size, sim_access access)
-{
-    if (!global_reachable(agent->issuer->block->cluster->worker, address, size, access)) {
-        fault_global(agent->issuer, agent->insn, agent->lane < PTX_LANES ? (int)agent->lane : SIM_ALL_LANES, address,
-                     size, access);
-        return NULL;
-    }
-    sim_count_global_span(agent->issuer, address, size, access);
-    return host_pointer(address);
 }

@@ -6,11 +6,14 @@
  *
  *   run.c      launch, workers, blocks and clusters, resident sets, watchdog
  *   warp.c     one warp: lanes' pcs, divergence and reconvergence, guards, undefined registers
- *   memory.c   addresses of every space -> host pointers, bounds, alignment, undefined shared memory
- *   race.c     races over shared memory, generic and async proxy; order.c, clock.c: what warps know of each other;
- * shadow.c: what happened to each word async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late
- * or seeded barrier.c  named barriers, mbarrier, cluster barriers; who waits for what counters.c exact counters op_*.c
- * the instructions */
+ *   memory.c   addresses of every space -> host pointers, bounds, alignment
+ *   memory_agent.c: the same for asynchronous operations; defined.c: bytes that nobody has written
+ *   race.c     races over shared memory, generic and async proxy; shadow.c: what happened to each word
+ *   order.c    what warps and asynchronous operations know of each other; clock.c: how that is kept
+ *   async.c    asynchronous operations (cp.async, bulk copies, wgmma): eager, late or seeded
+ *   barrier.c  named barriers, mbarrier, cluster barriers; who waits for what
+ *   counters.c exact counters
+ *   op_*.c     the instructions */
 #ifndef SIM_H
 #define SIM_H
 
