@@ -88,8 +88,7 @@ static bool grow_parts(sim_clock *clock, uint32_t count)
     return true;
 }
 
-/* *whole: what is known of all lanes. */
-static void join_part(race_part *into, race_part from, uint32_t *whole)
+void clock_join_part(race_part *into, race_part from, uint32_t *whole)
 {
     const race_part old = *into;
     if (from.time <= *whole || !from.lanes) {
@@ -111,8 +110,8 @@ static bool join_parts(sim_clock *into, const sim_clock *from)
         return false;
     }
     for (uint32_t a = 0; a < from->parts; a++) {
-        join_part(&into->part[a].known, from->part[a].known, &into->known[a]);
-        join_part(&into->part[a].fenced, from->part[a].fenced, &into->fenced[a]);
+        clock_join_part(&into->part[a].known, from->part[a].known, &into->known[a]);
+        clock_join_part(&into->part[a].fenced, from->part[a].fenced, &into->fenced[a]);
     }
     return true;
 }
@@ -142,9 +141,9 @@ bool clock_add(sim_clock *clock, uint32_t actor, uint32_t time, uint32_t lanes, 
     if (!grow_parts(clock, actor + 1)) {
         return false;
     }
-    join_part(&clock->part[actor].known, (race_part){time, lanes}, &clock->known[actor]);
+    clock_join_part(&clock->part[actor].known, (race_part){time, lanes}, &clock->known[actor]);
     if (fenced) {
-        join_part(&clock->part[actor].fenced, (race_part){time, lanes}, &clock->fenced[actor]);
+        clock_join_part(&clock->part[actor].fenced, (race_part){time, lanes}, &clock->fenced[actor]);
     }
     return true;
 }
@@ -155,7 +154,7 @@ static void limit_part(uint32_t *whole, race_part *part, uint32_t time, uint32_t
     part->lanes &= part->time > time ? lanes : ALL_LANES;
     if (*whole > time) {
         *whole = time;
-        join_part(part, all, whole);
+        clock_join_part(part, all, whole);
     }
 }
 

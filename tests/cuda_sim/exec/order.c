@@ -91,18 +91,25 @@ void sim_release(sim_warp *warp, uint32_t mask, sim_clock *into)
     }
 }
 
-/* Where all lanes learn what all lanes have told, they have met. */
+/* Where all lanes learn what all lanes have told, or some, they have met, or met those. */
 void sim_acquire(sim_warp *warp, uint32_t mask, const sim_clock *from)
 {
     if (!warp->clock) {
         return;
     }
     race_warp *state = race_of(warp);
-    const uint32_t told = state->number < from->size ? from->known[state->number] : 0;
+    const uint32_t own = state->number, told = own < from->size ? from->known[own] : 0;
     check(warp, clock_join(warp->clock, from));
     drop_snapshot(state);
-    if (is_whole(warp, mask) && told >= state->lane_sync) {
+    if (!is_whole(warp, mask)) {
+        return;
+    }
+    if (told >= state->lane_sync) {
         state->lane_sync = told + 1;
+    }
+    if (own < from->parts) {
+        uint32_t before = state->lane_sync - 1;
+        clock_join_part(&state->met, from->part[own].known, &before);
     }
 }
 
@@ -286,7 +293,8 @@ bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, ui
                         .insn = insn,
                         .number = number + (number < TIME_MASK),
                         .lanes = lanes,
-                        .lane_sync = state->lane_sync};
+                        .lane_sync = state->lane_sync,
+                        .met = state->met};
     agent->slot = (uint32_t)(slot - race->slot);
     agent->number = slot->number;
     state->sealed = true;
@@ -357,6 +365,7 @@ bool race_next_cluster(sim_race *race)
         state->number = w;
         state->lane_sync = last + 1;
         state->waited = 0;
+        state->met = (race_part){0};
         state->sealed = false;
         state->next_slot = 0;
         if (!clock_grow(&state->clock, w + 1)) {

@@ -112,6 +112,7 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
                     .self = state->number,
                     .warp = state->number,
                     .lane_sync = state->lane_sync,
+                    .met = state->met,
                     .waits = warp,
                     .class = classify(access)};
     v.stamp = make_stamp(warp, insn, v.self, v.class, time);
@@ -249,6 +250,7 @@ static actor_view view_of_agent(const sim_agent *agent, sim_access access)
                     .self = race->warps + agent->slot,
                     .warp = race_of(issuer)->number,
                     .lane_sync = race->slot[agent->slot].lane_sync,
+                    .met = race->slot[agent->slot].met,
                     .proxy = agent->async_proxy,
                     .class = classify(access)};
     v.stamp = make_stamp(issuer, agent->insn, v.self, v.class, agent->number);

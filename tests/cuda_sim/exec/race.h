@@ -52,6 +52,7 @@ typedef struct race_warp {
     sim_clock clock; /* first: sim_warp.clock points here. known[number] is the warp's own time */
     uint32_t number;
     uint32_t lane_sync; /* the lanes know each other's accesses of before this time */
+    race_part met;      /* all lanes have learnt what these did: one told it, and all asked */
     uint32_t waited;    /* the time when some lanes have waited for an agent of theirs last */
     bool sealed;        /* somebody knows the present: the next access begins a new time */
     bool looked;        /* since the clock has changed last */
@@ -66,6 +67,7 @@ typedef struct race_slot {
     uint32_t number;    /* uses so far */
     uint32_t lanes;     /* that issued it */
     uint32_t lane_sync; /* of the issuer when it issued */
+    race_part met;
     uint32_t completed; /* time of the issuer when it had waited for it; 0: not by its issuer */
 } race_slot;
 
@@ -132,9 +134,10 @@ typedef struct actor_view {
     const sim_clock *clock; /* what he knows; the next three are its own */
     const uint32_t *known, *fenced;
     uint32_t size;
-    uint32_t self;         /* actor */
-    uint32_t warp;         /* actor: itself, or the issuer */
-    uint32_t lane_sync;    /* of the warp */
+    uint32_t self;      /* actor */
+    uint32_t warp;      /* actor: itself, or the issuer */
+    uint32_t lane_sync; /* of the warp */
+    race_part met;
     const sim_warp *waits; /* a warp's own access; NULL: an agent's */
     bool proxy;            /* writes must have passed a fence */
     uint64_t stamp;        /* but for the lane */
@@ -200,6 +203,8 @@ bool shadow_row(const actor_view *v, struct sim_shadow *shadow, uint32_t offset,
 /* --- clock.c; false: out of memory --- */
 bool clock_grow(sim_clock *clock, uint32_t size);
 bool clock_join(sim_clock *into, const sim_clock *from);
+/* *whole: what is known of all lanes. */
+void clock_join_part(race_part *into, race_part from, uint32_t *whole);
 /* Accesses of some lanes of an actor, or of all, up to `time` become known. */
 bool clock_add(sim_clock *clock, uint32_t actor, uint32_t time, uint32_t lanes, bool fenced);
 /* Of an actor's accesses behind `time` those of `lanes` alone stay known, and fenced. */

@@ -50,18 +50,25 @@ static inline bool is_known_of_all(const actor_view *v, uint64_t stamp, uint32_t
     return actor < v->size && (fenced ? v->fenced : v->known)[actor] >= time && lane_knows(v, stamp, lane);
 }
 
+static inline bool has_part(const race_part *part, uint64_t stamp)
+{
+    uint32_t by = stamp_lane(stamp);
+    return part->time >= stamp_time(stamp) && by < PTX_LANES && (part->lanes >> by & 1);
+}
+
 /* The same, or is it known of its own lane alone? */
 static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, bool fenced)
 {
     if (is_known_of_all(v, stamp, lane, fenced)) {
         return true;
     }
-    uint32_t actor = stamp_actor(stamp), by = stamp_lane(stamp);
-    if (actor >= v->clock->parts || by >= PTX_LANES) {
-        return false;
+    uint32_t actor = stamp_actor(stamp);
+    if (actor == v->warp && !fenced && has_part(&v->met, stamp)) {
+        return true;
     }
-    const race_part *part = fenced ? &v->clock->part[actor].fenced : &v->clock->part[actor].known;
-    return part->time >= stamp_time(stamp) && (part->lanes >> by & 1) && lane_knows(v, stamp, lane);
+    return actor < v->clock->parts &&
+           has_part(fenced ? &v->clock->part[actor].fenced : &v->clock->part[actor].known, stamp) &&
+           lane_knows(v, stamp, lane);
 }
 
 static inline bool conflicts(access_class earlier, access_class now)

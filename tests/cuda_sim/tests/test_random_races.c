@@ -1,22 +1,24 @@
-/* Random straight programs of four warps over little shared memory: the race check must stop exactly those in which two
- * accesses race, as found by comparing each with each, byte by byte. What exec/shadow.c takes together, splits and
- * joins is met in every order that way. */
+/* Random programs of four warps over little shared memory: the race check must stop exactly those in which two accesses
+ * race, as found by comparing each with each, byte by byte. What exec/shadow.c takes together, splits and joins, and
+ * what exec/order.c tells apart by lanes, is met in every order that way. */
 #include "sim_test.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { WARPS = 4, LANES = 32, THREADS = WARPS * LANES, MEMORY = 1024, STEPS = 12, PROGRAMS = 6000 };
 
-/* COPY: cp.async, a wait for it, and bar.warp.sync: what one lane has waited for, the others' copies may know. */
-typedef enum kind { READ, WRITE, COPY, MATRICES, WARP_SYNC, BLOCK_SYNC } kind;
+/* COPY: cp.async and a wait for it. HANDOVER: some lanes of a warp arrive at an mbarrier that a whole warp waits for.
+ */
+typedef enum kind { READ, WRITE, COPY, MATRICES, HANDOVER, WARP_SYNC, BLOCK_SYNC } kind;
 typedef enum who { ALL, FIRST_WARP, LAST_WARPS, ONE, ODD } who;
 
 typedef struct step {
     kind kind;
     uint32_t size, stride, offset, mask; /* of a thread: `size` bytes at (thread * stride + offset) & mask */
     who who;
-    uint32_t thread;                  /* ONE */
-    uint32_t block_phase, warp_phase; /* barriers of the block, of a warp, before it */
+    uint32_t thread;   /* ONE */
+    uint32_t from, to; /* HANDOVER: warps */
+    uint32_t tellers;  /* and lanes of the first that arrive */
 } step;
 
 typedef struct program {
@@ -35,7 +37,7 @@ static uint32_t below(program *p, uint32_t limit)
 
 static bool is_sync(const step *s)
 {
-    return s->kind >= WARP_SYNC;
+    return s->kind >= HANDOVER;
 }
 
 static void choose_access(program *p, step *s)
@@ -100,7 +102,7 @@ static bool overlaps_itself(const step *s)
 
 static void choose(program *p)
 {
-    uint32_t block = 0, warp = 0;
+    static const uint32_t tellers[] = {1, 1, 0x80, 0x55555555, UINT32_MAX};
     const step *before = NULL;
     for (uint32_t k = 0; k < STEPS; k++) {
         step *s = &p->step[k];
@@ -108,6 +110,9 @@ static void choose(program *p)
         const uint32_t dice = below(p, 12);
         if (dice == 0) {
             s->kind = WARP_SYNC;
+        } else if (dice <= 2) {
+            *s = (step){
+                .kind = HANDOVER, .from = below(p, WARPS), .to = below(p, WARPS), .tellers = tellers[below(p, 5)]};
         } else if (dice > 6 || !before || k == STEPS - 1) {
             choose_access(p, s);
             if (before && before->kind != MATRICES && below(p, 2)) {
@@ -116,10 +121,6 @@ static void choose(program *p)
             s->kind = s->kind == COPY && overlaps_itself(s) ? WRITE : s->kind;
             before = s;
         }
-        s->block_phase = block;
-        s->warp_phase = warp;
-        block += s->kind == BLOCK_SYNC;
-        warp += s->kind >= WARP_SYNC || s->kind == COPY;
     }
 }
 
@@ -140,15 +141,80 @@ static void touch(const step *s, lanes *by)
     }
 }
 
-/* Are there two threads, one of `a` and one of `b`, that are not ordered? */
-static bool unordered(const step *a, const step *b, const lanes *by_a, const lanes *by_b)
+/* known[t][u]: how many steps of thread u are in the past of t. */
+typedef struct past {
+    uint8_t known[THREADS][THREADS];
+} past;
+
+static void learn(past *p, uint32_t thread, const uint8_t *of)
 {
-    const bool in_step = a == b || a->warp_phase != b->warp_phase; /* lanes of a warp are ordered */
-    for (uint32_t w = 0; w < WARPS && a->block_phase == b->block_phase; w++) {
-        for (uint32_t v = 0; v < WARPS; v++) {
-            const uint32_t x = by_a->of[w], y = by_b->of[v];
-            if (x && y && (v != w || (!in_step && ((x | y) & ((x | y) - 1))))) {
-                return true;
+    for (uint32_t u = 0; u < THREADS; u++) {
+        p->known[thread][u] = p->known[thread][u] > of[u] ? p->known[thread][u] : of[u];
+    }
+}
+
+/* Threads first to last - 1, those of `tellers` a warp, tell threads to to end - 1. */
+static void tell(past *p, uint32_t first, uint32_t last, uint32_t tellers, uint32_t to, uint32_t end)
+{
+    uint8_t all[THREADS] = {0};
+    for (uint32_t t = first; t < last; t++) {
+        for (uint32_t u = 0; u < THREADS && (tellers >> t % LANES & 1); u++) {
+            all[u] = all[u] > p->known[t][u] ? all[u] : p->known[t][u];
+        }
+    }
+    for (uint32_t t = to; t < end; t++) {
+        learn(p, t, all);
+    }
+}
+
+/* What happens to `p` in the k-th step. */
+static void pass(past *p, const step *s, uint32_t k)
+{
+    for (uint32_t t = 0; t < THREADS; t++) {
+        p->known[t][t] = (uint8_t)(k + 1);
+    }
+    if (s->kind == BLOCK_SYNC) {
+        tell(p, 0, THREADS, UINT32_MAX, 0, THREADS);
+    } else if (s->kind == HANDOVER) {
+        tell(p, s->from * LANES, (s->from + 1) * LANES, s->tellers, s->to * LANES, (s->to + 1) * LANES);
+    }
+    for (uint32_t w = 0; w < THREADS && s->kind == WARP_SYNC; w += LANES) {
+        tell(p, w, w + LANES, UINT32_MAX, w, w + LANES);
+    }
+}
+
+/* Lanes of warp w whose a-th step is in the past of lane `lane` of warp v, or is that lane's own. */
+static uint32_t lanes_known(const past *p, uint32_t a, uint32_t w, uint32_t v, uint32_t lane)
+{
+    uint32_t known = 0;
+    for (uint32_t t = 0; t < LANES; t++) {
+        known |= (uint32_t)(p->known[v * LANES + lane][w * LANES + t] > a) << t;
+    }
+    return known;
+}
+
+/* What threads do not know, of the accesses in the a-th step, before the b-th: unknown[w][u], a bit a lane of w. */
+static void find_unknown(const past *before, uint32_t a, uint32_t b, uint32_t unknown[WARPS][THREADS])
+{
+    for (uint32_t w = 0; w < WARPS; w++) {
+        for (uint32_t u = 0; u < THREADS; u++) {
+            const bool same = u / LANES == w;
+            const uint32_t own = same ? UINT32_C(1) << u % LANES : 0;
+            unknown[w][u] = same && a == b ? 0 : ~(lanes_known(before, a, w, u / LANES, u % LANES) | own);
+        }
+    }
+}
+
+/* Are there two threads, one of `a` and one of `b`, that are not ordered? */
+static bool unordered(uint32_t unknown[WARPS][THREADS], const lanes *by_a, const lanes *by_b)
+{
+    for (uint32_t v = 0; v < WARPS; v++) {
+        for (uint32_t left = by_b->of[v]; left; left &= left - 1) {
+            const uint32_t u = v * LANES + (uint32_t)__builtin_ctz(left);
+            for (uint32_t w = 0; w < WARPS; w++) {
+                if (by_a->of[w] & unknown[w][u]) {
+                    return true;
+                }
             }
         }
     }
@@ -160,24 +226,35 @@ static bool writes(const step *s)
     return s->kind == WRITE || s->kind == COPY;
 }
 
+static bool steps_race(const past *before, const step *steps, uint32_t a, uint32_t b, const lanes by[STEPS][MEMORY])
+{
+    uint32_t unknown[WARPS][THREADS];
+    if (is_sync(&steps[a]) || !(writes(&steps[a]) || writes(&steps[b]))) {
+        return false;
+    }
+    find_unknown(before, a, b, unknown);
+    for (uint32_t byte = 0; byte < MEMORY; byte++) {
+        if (unordered(unknown, &by[a][byte], &by[b][byte])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool must_race(const program *p)
 {
     static lanes by[STEPS][MEMORY];
+    past now = {0};
     for (uint32_t b = 0; b < STEPS; b++) {
-        const step *second = &p->step[b];
-        if (is_sync(second)) {
-            continue;
+        if (!is_sync(&p->step[b])) {
+            touch(&p->step[b], by[b]);
         }
-        touch(second, by[b]);
-        for (uint32_t a = 0; a <= b; a++) {
-            const step *first = &p->step[a];
-            const bool matters = !is_sync(first) && (writes(first) || writes(second));
-            for (uint32_t byte = 0; matters && byte < MEMORY; byte++) {
-                if (unordered(first, second, &by[a][byte], &by[b][byte])) {
-                    return true;
-                }
+        for (uint32_t a = 0; a <= b && !is_sync(&p->step[b]); a++) {
+            if (steps_race(&now, p->step, a, b, by)) {
+                return true;
             }
         }
+        pass(&now, &p->step[b], b);
     }
     return false;
 }
@@ -195,12 +272,24 @@ static const char *guard_of(const step *s, char *text, size_t size)
     return text;
 }
 
-static size_t write_step(const step *s, char *text, size_t size)
+static size_t write_handover(const step *s, uint32_t k, char *text, size_t size)
+{
+    return (size_t)snprintf(text, size,
+                            "shr.u32 x, %u, lane; and.b32 x, x, 1; setp.eq.u32 p, w, %u; setp.ne.and.u32 p, x, 0, p; "
+                            "@p mbarrier.arrive.shared.b64 e, [m+%u]; setp.eq.u32 p, w, %u; @!p bra next%u;\n"
+                            "wait%u: mbarrier.try_wait.parity.shared.b64 q, [m+%u], 0; @!q bra wait%u;\nnext%u:\n",
+                            s->tellers, s->from, 8 * k, s->to, k, k, 8 * k, k, k);
+}
+
+static size_t write_step(const step *s, uint32_t k, char *text, size_t size)
 {
     static const char *const loads[] = {"b8 x, [at]", "b16 x, [at]", "b32 x, [at]", "v2.b32 {x, y}, [at]",
                                         "v4.b32 {x, y, u, v}, [at]"};
     static const char *const stores[] = {"b8 [at], z", "b16 [at], z", "b32 [at], z", "v2.b32 [at], {z, z}",
                                          "v4.b32 [at], {z, z, z, z}"};
+    if (s->kind == HANDOVER) {
+        return write_handover(s, k, text, size);
+    }
     if (is_sync(s)) {
         return (size_t)snprintf(text, size, s->kind == WARP_SYNC ? "bar.warp.sync 0xffffffff;\n" : "bar.sync 0;\n");
     }
@@ -215,10 +304,8 @@ static size_t write_step(const step *s, char *text, size_t size)
     case WRITE:
         return at + (size_t)snprintf(text + at, size - at, "st.shared.%s;\n", stores[which]);
     case COPY:
-        return at + (size_t)snprintf(
-                        text + at, size - at,
-                        "cp.async.ca.shared.global [at], [g], %u;\n@p cp.async.wait_all; bar.warp.sync 0xffffffff;\n",
-                        s->size);
+        return at + (size_t)snprintf(text + at, size - at,
+                                     "cp.async.ca.shared.global [at], [g], %u;\n@p cp.async.wait_all;\n", s->size);
     default:
         return at +
                (size_t)snprintf(text + at, size - at, "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {x, y, u, v}, [at];\n");
@@ -227,12 +314,21 @@ static size_t write_step(const step *s, char *text, size_t size)
 
 static void write_program(const program *p, char *text, size_t size)
 {
-    size_t at = (size_t)snprintf(text, size,
-                                 ".shared .align 128 .b8 s[%d]; .reg .b32 t, base, at, x, y, u, v, z; .reg .pred p;\n"
-                                 "mov.u32 t, %%tid.x; mov.u32 base, s; mov.b32 z, 7;\n",
-                                 MEMORY);
+    size_t at = (size_t)snprintf(
+        text, size,
+        ".shared .align 128 .b8 s[%d]; .shared .b64 m[%d]; .reg .b32 t, w, lane, base, at, x, y, u, v, "
+        "z; .reg .pred p, q; .reg .b64 e;\nmov.u32 t, %%tid.x; shr.u32 w, t, 5; mov.u32 lane, "
+        "%%laneid; mov.u32 base, s; mov.b32 z, 7; setp.eq.u32 p, t, 0;\n",
+        MEMORY, STEPS);
     for (uint32_t k = 0; k < STEPS; k++) {
-        at += write_step(&p->step[k], text + at, size - at);
+        if (p->step[k].kind == HANDOVER) {
+            at += (size_t)snprintf(text + at, size - at, "@p mbarrier.init.shared.b64 [m+%u], %d;\n", 8 * k,
+                                   __builtin_popcount(p->step[k].tellers));
+        }
+    }
+    at += (size_t)snprintf(text + at, size - at, "bar.sync 0;\n");
+    for (uint32_t k = 0; k < STEPS; k++) {
+        at += write_step(&p->step[k], k, text + at, size - at);
     }
 }
 
@@ -240,6 +336,7 @@ static void programs(void)
 {
     static const sim_timing timings[] = {SIM_EAGER, SIM_LATE, SIM_SEEDED};
     uint32_t racing = 0;
+    sim_test_target("sm_90", "8.0");
     sim_tester.options.no_undefined = true;
     sim_tester.options.threads = 1;
     for (uint32_t k = 0; k < PROGRAMS; k++) {
