@@ -50,10 +50,12 @@ static inline bool is_known_of_all(const actor_view *v, uint64_t stamp, uint32_t
     return actor < v->size && (fenced ? v->fenced : v->known)[actor] >= time && lane_knows(v, stamp, lane);
 }
 
+/* Which lanes "several" were is not kept: they may be those of the part where these are several, too. */
 static inline bool has_part(const race_part *part, uint64_t stamp)
 {
     uint32_t by = stamp_lane(stamp);
-    return part->time >= stamp_time(stamp) && by < PTX_LANES && (part->lanes >> by & 1);
+    bool among = by < PTX_LANES ? part->lanes >> by & 1 : (part->lanes & (part->lanes - 1)) != 0;
+    return among && part->time >= stamp_time(stamp);
 }
 
 /* The same, or is it known of its own lane alone? */

@@ -110,7 +110,7 @@ static void choose(program *p)
         const uint32_t dice = below(p, 12);
         if (dice == 0) {
             s->kind = WARP_SYNC;
-        } else if (dice <= 2) {
+        } else if (dice <= 4) {
             *s = (step){
                 .kind = HANDOVER, .from = below(p, WARPS), .to = below(p, WARPS), .tellers = tellers[below(p, 5)]};
         } else if (dice > 6 || !before || k == STEPS - 1) {
@@ -332,10 +332,21 @@ static void write_program(const program *p, char *text, size_t size)
     }
 }
 
+/* Of several lanes, not all, that tell something, a race may be missed (race_part), though none is invented. */
+static bool is_vague(const program *p)
+{
+    bool vague = false;
+    for (uint32_t k = 0; k < STEPS; k++) {
+        const uint32_t lanes = p->step[k].kind == HANDOVER ? p->step[k].tellers : 0;
+        vague |= lanes != UINT32_MAX && (lanes & (lanes - 1));
+    }
+    return vague;
+}
+
 static void programs(void)
 {
     static const sim_timing timings[] = {SIM_EAGER, SIM_LATE, SIM_SEEDED};
-    uint32_t racing = 0;
+    uint32_t racing = 0, missed = 0;
     sim_test_target("sm_90", "8.0");
     sim_tester.options.no_undefined = true;
     sim_tester.options.threads = 1;
@@ -347,10 +358,12 @@ static void programs(void)
         sim_tester.options.timing = timings[k % 3];
         sim_tester.options.seed = k;
         const bool ran = sim_test_run(text, 1, THREADS), must = must_race(&p);
-        const bool right = must ? !ran && sim_tester.fault.kind == SIM_FAULT_RACE : ran;
+        const bool right = !must ? ran : ran ? is_vague(&p) : sim_tester.fault.kind == SIM_FAULT_RACE;
+        missed += must && ran;
         SIM_CHECK(right, "program %u: %s\n%s", k, ran ? "races" : sim_tester.fault.text, right ? "" : text);
         racing += must;
     }
+    SIM_CHECK(missed < PROGRAMS / 1000, "%u of %u races are missed", missed, racing);
     SIM_CHECK(racing > PROGRAMS / 8 && racing < PROGRAMS * 7 / 8, "%u of %d programs race", racing, PROGRAMS);
     sim_tester.options = (sim_options){0};
 }
