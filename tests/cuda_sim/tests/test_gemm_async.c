@@ -126,11 +126,108 @@ static void mutants(void)
         {"a row of A too many", "setp.lt.u32", 7, MUTANT_REPLACE, "lt", "le", .from = "st.shared.v4"},
 
         {"no bar.warp.sync behind kept rows", "bar.warp.sync", 1, MUTANT_DROP, .from = EPILOGUE},
+        {"bar.sync that only arrives", "bar.sync 1", 0, MUTANT_REPLACE, "sync", "arrive"},
         {"a pair of sums is not kept", "st.shared.v2", 3, MUTANT_DROP},
         {"sums are kept swapped", "st.shared.v2", MUTANT_LAST, MUTANT_SWAP, ""},
         {"no test of rows and columns", "@%p", MUTANT_LAST, MUTANT_DROP, .from = EPILOGUE, .until = "ld.shared.v4"},
     };
     kernel_checked(FILE_NAME, ENTRY_256, builtin_gemm_run, &problem, list, sizeof list / sizeof list[0]);
+}
+
+/* How the warps hand stages and registers to each other. */
+static void mutants_of_manners(void)
+{
+    static const mutant list[] = {
+        {"no bar.warp.sync before a slice is full", "bar.warp.sync", 0, MUTANT_DROP, .from = PRODUCER,
+         .until = CONSUMER},
+        {"fence of global memory", "fence.proxy.async", 0, MUTANT_REPLACE, "shared::cta", "global"},
+        {"fence of aliases", "fence.proxy.async", 0, MUTANT_REPLACE, "async.shared::cta", "alias"},
+        {"fence of memory", "fence.proxy.async", 0, MUTANT_REPLACE, "proxy.async.shared::cta", "acq_rel.cta"},
+        {"a commit is a fence", "wgmma.commit_group", 0, MUTANT_REPLACE, "commit_group", "fence"},
+        {"the last products are not waited for", "wgmma.wait_group.sync.aligned 0", 0, MUTANT_REPLACE, "aligned 0",
+         "aligned 1"},
+        {"a slice is full relaxed", "mbarrier.arrive", 0, MUTANT_REPLACE, "arrive.shared", "arrive.relaxed.cta.shared"},
+        {"a stage is empty relaxed", "mbarrier.arrive", 1, MUTANT_REPLACE, "arrive.shared",
+         "arrive.relaxed.cta.shared"},
+        {"producer waits relaxed", "mbarrier.try_wait", 0, MUTANT_REPLACE, "parity.shared",
+         "parity.relaxed.cta.shared"},
+        {"consumer waits relaxed", "mbarrier.try_wait", 1, MUTANT_REPLACE, "parity.shared",
+         "parity.relaxed.cta.shared"},
+        {"producer asks once", "@!over bra", 0, MUTANT_DROP},
+        {"consumer asks once", "@!over bra", 1, MUTANT_DROP},
+        {"a slice is full twice", "mbarrier.arrive", 0, MUTANT_REPLACE, "];", "], 2;"},
+        {"a stage is empty twice", "mbarrier.arrive", 1, MUTANT_REPLACE, "];", "], 2;"},
+        {"producer's warps drop out", "mbarrier.arrive", 0, MUTANT_REPLACE, "arrive", "arrive_drop"},
+        {"consumer's warps drop out", "mbarrier.arrive", 1, MUTANT_REPLACE, "arrive", "arrive_drop"},
+        {"one stage has barriers", "setp.gt.u32", MUTANT_LAST, MUTANT_LAST_OPERAND, NULL, "0", ", 3;",
+         .until = "mbarrier.init"},
+        {"five stages have barriers", "setp.gt.u32", MUTANT_LAST, MUTANT_LAST_OPERAND, NULL, "4", ", 3;",
+         .until = "mbarrier.init"},
+        {"full barriers lie in the last stage", "add.s32", 0, MUTANT_LAST_OPERAND, NULL, "196600", ", 196608;"},
+        {"empty barriers are the full ones", "add.s32", 0, MUTANT_LAST_OPERAND, NULL, "196608", ", 196640;"},
+        {"producer waits for the next stage", "add.s32", 0, MUTANT_REPLACE, "196640", "196648", "196640",
+         .from = PRODUCER},
+        {"the stage behind is handed back", "add.s32", 0, MUTANT_REPLACE, "196640", "196648",
+         .from = "wgmma.wait_group"},
+        {"the next slice is said to be full", "add.s32", MUTANT_LAST, MUTANT_REPLACE, "196608", "196616",
+         .from = PRODUCER, .until = CONSUMER},
+        {"consumer waits for the next slice", "add.s32", 0, MUTANT_REPLACE, "196608", "196616", "196608",
+         .from = CONSUMER},
+        {"consumer waits for empty stages", "add.s32", 0, MUTANT_REPLACE, "196608", "196640", "196608",
+         .from = CONSUMER},
+        {"producer's parity never changes", "xor.b32", MUTANT_LAST, MUTANT_LAST_OPERAND, NULL, "0", .from = PRODUCER,
+         .until = "cp.async.commit"},
+        {"consumer's parity never changes", "xor.b32", 0, MUTANT_LAST_OPERAND, NULL, "0", .from = "wgmma.wait_group"},
+        {"producer's ring has five stages", "setp.eq.s32", MUTANT_LAST, MUTANT_LAST_OPERAND, NULL, "5", ", 4;",
+         .from = PRODUCER, .until = "cp.async.commit"},
+        {"consumer's ring has five stages", "setp.eq.s32", 0, MUTANT_LAST_OPERAND, NULL, "5", ", 4;", .from = CONSUMER},
+        {"the last slice is not produced", "shr.u32", 0, MUTANT_LAST_OPERAND, NULL, "7", ", 6;", .until = PRODUCER},
+        {"slices are rounded down", "add.s32", 0, MUTANT_LAST_OPERAND, NULL, "0", ", 63;"},
+        {"a slice too many is produced", "setp.ge.u32", 0, MUTANT_REPLACE, "ge", "gt", .from = PRODUCER},
+
+        {"producer keeps 96 registers", "setmaxnreg.dec", 0, MUTANT_REPLACE, "88", "96"},
+        {"producer keeps all registers", "setmaxnreg.dec", 0, MUTANT_DROP},
+        {"producer takes registers", "setmaxnreg.dec", 0, MUTANT_REPLACE, "dec", "inc"},
+        {"consumers want 216 registers", "setmaxnreg.inc", 0, MUTANT_REPLACE, "208", "216"},
+        {"consumers give registers", "setmaxnreg.inc", 0, MUTANT_REPLACE, "inc", "dec"},
+        {"consumers have had more", "setmaxnreg.inc", 0, MUTANT_REPLACE, "208", "160"},
+        {"launched with 80 registers", ".minnctapersm", 0, MUTANT_REPLACE, "1", "2"},
+        {"producer has three warps", "setp.lt.u32", MUTANT_LAST, MUTANT_LAST_OPERAND, NULL, "96", ", 128;",
+         .until = PRODUCER},
+
+        {"barriers are aligned to 512", "and.b32", 0, MUTANT_LAST_OPERAND, NULL, "511", ", 1023;"},
+        {"consumer aligns nothing", "and.b32", 0, MUTANT_LAST_OPERAND, NULL, "0", ", 1023;", .from = CONSUMER},
+        {"descriptors reach half of the memory", "and.b32", 0, MUTANT_REPLACE, "262128", "131056", "262128",
+         .from = CONSUMER},
+        {"descriptors count 8 bytes", "shr.u32", 0, MUTANT_LAST_OPERAND, NULL, "3", ", 4;", .from = "wgmma.fence"},
+        {"32-byte swizzle of A", "or.b64", MUTANT_ALL, MUTANT_REPLACE, DESCRIPTOR_A, "13835058330160136192"},
+        {"32-byte swizzle of B", "or.b64", MUTANT_ALL, MUTANT_REPLACE, DESCRIPTOR_B, "13835058330193625088"},
+        {"both consumers have half of their rows", "shl.b32", 0, MUTANT_LAST_OPERAND, NULL, "5", ", 6;",
+         .from = "wgmma.fence"},
+        {"FP16 for BF16", "wgmma.mma_async", 1, MUTANT_REPLACE, "f32.bf16.bf16", "f32.f16.f16"},
+        {"B is subtracted", "wgmma.mma_async", 2, MUTANT_REPLACE, "1, 1, 0, 1", "1, -1, 0, 1"},
+        {"A's lines are copied to places of 4096", "add.s32", 0, MUTANT_LAST_OPERAND, NULL, "2048", ", 4096;",
+         .from = "cp.async.cg"},
+        {"four chunks of A are permuted", "and.b32", 0, MUTANT_LAST_OPERAND, NULL, "48", ", 112;", .from = PRODUCER},
+        {"pairs of chunks of B are permuted", "and.b32", 1, MUTANT_LAST_OPERAND, NULL, "96", ", 112;",
+         .from = PRODUCER},
+    };
+    kernel_checked(FILE_NAME, ENTRY_256, builtin_gemm_run, &problem, list, sizeof list / sizeof list[0]);
+}
+
+/* An arrival that is left over in each round becomes a stage that is handed back too early only after some rounds: as
+ * long as one warp of each consumer has arrived, both are done. 29 slices, copied element by element. */
+static void mutants_of_many_rounds(void)
+{
+    static const mutant list[] = {
+        {"seven warps empty a stage", "mbarrier.init", 1, MUTANT_LAST_OPERAND, NULL, "7"},
+        {"six warps empty a stage", "mbarrier.init", 1, MUTANT_LAST_OPERAND, NULL, "6"},
+        {"three warps fill a stage", "mbarrier.init", 0, MUTANT_LAST_OPERAND, NULL, "3"},
+    };
+    static const builtin_gemm long_problem = {
+        3, 1, 0, 0, WIDE(256, 4), .m = 100, .n = 56, .k = 1800, .pad_a = 4, .pad_b = 8, .pad_d = 4,
+    };
+    kernel_checked(FILE_NAME, ENTRY_256, builtin_gemm_run, &long_problem, list, sizeof list / sizeof list[0]);
 }
 
 /* The other layouts: A with m innermost, B with k; rows that only elements can be copied of. */
@@ -217,6 +314,8 @@ int main(int argc, char **argv)
 {
     static const sim_group groups[] = {{"right_numbers", right_numbers},
                                        {"mutants", mutants},
+                                       {"mutants_of_manners", mutants_of_manners},
+                                       {"mutants_of_many_rounds", mutants_of_many_rounds},
                                        {"mutants_of_elements", mutants_of_elements},
                                        {"late_mutants", late_mutants},
                                        {"counters", counters}};

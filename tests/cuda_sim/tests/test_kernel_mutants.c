@@ -325,6 +325,9 @@ static void softmax(void)
     static const mutant list[] = {
         {"no bar.sync of maxima", "bar.sync", 3, MUTANT_DROP},
         {"no bar.sync of sums", "bar.sync", MUTANT_LAST, MUTANT_DROP},
+        {"arrival behind maxima", "bar.sync", 3, MUTANT_REPLACE, "bar.sync \t0", "bar.arrive 0, 256"},
+        {"one warp's bar.sync of maxima", "bar.sync", 3, MUTANT_REPLACE, "bar.sync \t0", "bar.warp.sync -1"},
+        {"one warp's bar.sync of sums", "bar.sync", MUTANT_LAST, MUTANT_REPLACE, "bar.sync \t0", "bar.warp.sync -1"},
         {"x loaded swapped", "ld.global.v4.u32", 0, MUTANT_SWAP, ""},
         {"mask loaded swapped", "ld.global.v4.u32", 1, MUTANT_SWAP, ""},
         {"three columns a thread", "min.u32", 0, MUTANT_LAST_OPERAND, NULL, "3", ", 4;"},
