@@ -96,11 +96,10 @@ void clock_join_part(race_part *into, race_part from, uint32_t *whole)
     }
     *into = from;
     if (old.time > *whole && old.lanes) {
-        into->lanes |= old.lanes;
-        into->time = old.time > from.time ? old.time : from.time;
-        if (into->lanes == ALL_LANES) {
-            *whole = old.time < from.time ? old.time : from.time;
-        }
+        const race_part later = old.time > from.time ? old : from;
+        const bool all = (old.lanes | from.lanes) == ALL_LANES;
+        *whole = !all ? *whole : old.time < from.time ? old.time : from.time;
+        *into = all ? later : (race_part){later.time, old.lanes | from.lanes};
     }
 }
 

@@ -175,15 +175,23 @@ static sim_next arrive(sim_warp *warp, const ptx_insn *insn, uint32_t lane, sim_
     return sim_mbarrier_arrive(warp, insn, lane, owner, barrier, count, form->relaxed);
 }
 
+/* All look first: what the lanes of one instruction did before, they did at one time. */
 static sim_next run_arrive(sim_warp *warp, const ptx_insn *insn, uint32_t mask)
 {
     uint64_t address[PTX_LANES];
+    sim_block *owner[PTX_LANES];
+    sim_mbarrier *barrier[PTX_LANES];
     addresses_of(warp, insn, address);
     SIM_FOR_LANES(lane, mask)
     {
-        sim_block *owner;
-        sim_mbarrier *barrier = barrier_of(warp, insn, lane, address[lane], &owner);
-        if (!barrier || arrive(warp, insn, lane, owner, barrier) == SIM_FAULT) {
+        barrier[lane] = barrier_of(warp, insn, lane, address[lane], &owner[lane]);
+        if (!barrier[lane]) {
+            return SIM_FAULT;
+        }
+    }
+    SIM_FOR_LANES(lane, mask)
+    {
+        if (arrive(warp, insn, lane, owner[lane], barrier[lane]) == SIM_FAULT) {
             return SIM_FAULT;
         }
     }

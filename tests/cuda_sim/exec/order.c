@@ -3,8 +3,8 @@
  * A release hands over all that the warp knows, an acquire takes it in. fence.proxy.async marks what the warp knows as
  * known to the async proxy; that mark travels with releases, so it doesn't matter whether the fence stands before the
  * barrier in each writing warp or behind it in the warp that issues (PTX ISA "Proxies"). What some lanes release or
- * fence is theirs, and of the others what these did, or waited for, before the last bar.warp.sync. What one lane
- * acquires counts for its warp, and any bar.warp.sync, even of some lanes, orders all of them.
+ * fence is theirs, and of the others what these did, or waited for, before the last bar.warp.sync. What some lanes
+ * acquire is known to them, and to the others behind the next one. Any bar.warp.sync, even of some lanes, orders all.
  *
  * Strong accesses and fences order warps as "Release and Acquire Patterns" of the memory model says: what a warp knew
  * at its last fence is left at each place that it then writes strongly, and whoever reads that place strongly has it
@@ -40,6 +40,9 @@ static void advance(race_warp *state)
 {
     uint32_t *time = &state->clock.known[state->number];
     *time += *time < TIME_MASK;
+    if (state->ahead_lanes) {
+        state->ahead.known[state->number] = *time;
+    }
     state->sealed = false;
     drop_snapshot(state);
 }
@@ -65,8 +68,9 @@ static bool limit(const sim_warp *warp, uint32_t mask, const sim_clock *from)
     const race_warp *state = race_of(warp);
     sim_race *race = race_of_warp(warp);
     sim_clock *clock = &race->limited;
+    const uint32_t before = state->lane_sync - 1, known = state->met.all > before ? state->met.all : before;
     sim_clock_clear(clock);
-    bool done = clock_join(clock, from) && clock_limit(clock, state->number, state->lane_sync - 1, mask | ~warp->live);
+    bool done = clock_join(clock, from) && clock_limit(clock, state->number, known, mask | ~warp->live);
     for (uint32_t s = 0; done && s < race->slots && state->waited >= state->lane_sync; s++) {
         const race_slot *slot = &race->slot[s];
         if (slot->issuer == warp && slot->completed >= state->lane_sync) {
@@ -86,58 +90,99 @@ static bool tell(const sim_warp *warp, uint32_t mask, sim_clock *into, const sim
 void sim_release(sim_warp *warp, uint32_t mask, sim_clock *into)
 {
     if (warp->clock) {
-        check(warp, tell(warp, mask, into, warp->clock));
+        check(warp, tell(warp, mask, into, race_known_by(race_of(warp), mask)));
         race_of(warp)->sealed = true;
     }
 }
 
-/* Where all lanes learn what all lanes have told, or some, they have met, or met those. */
+/* The lanes are of one mind again. */
+static void join_ahead(sim_warp *warp)
+{
+    race_warp *state = race_of(warp);
+    if (state->ahead_lanes) {
+        check(warp, clock_join(&state->clock, &state->ahead));
+        state->ahead_lanes = 0;
+        drop_snapshot(state);
+    }
+}
+
+/* Lanes `mask`, not all, learn. All together know what each has learnt: that may hide a race, but invents none. */
+static void go_ahead(sim_warp *warp, uint32_t mask, const sim_clock *from)
+{
+    race_warp *state = race_of(warp);
+    if (!state->ahead_lanes) {
+        sim_clock_clear(&state->ahead);
+        check(warp, clock_join(&state->ahead, &state->clock));
+    }
+    check(warp, clock_join(&state->ahead, from));
+    state->ahead_lanes |= mask;
+    if (is_whole(warp, state->ahead_lanes)) {
+        join_ahead(warp);
+    }
+}
+
+/* What lanes have told their own warp. Where all lanes learn what all have told, they have met. */
+static void meet(race_warp *state, bool whole, const sim_clock *from)
+{
+    const uint32_t own = state->number, told = own < from->size ? from->known[own] : 0;
+    if (whole && told >= state->lane_sync) {
+        state->lane_sync = told + 1;
+    }
+    state->met.all = told > state->met.all ? told : state->met.all;
+    if (own < from->parts) {
+        uint32_t before = state->lane_sync - 1;
+        clock_join_part(&state->met.some, from->part[own].known, &before);
+    }
+}
+
 void sim_acquire(sim_warp *warp, uint32_t mask, const sim_clock *from)
 {
     if (!warp->clock) {
         return;
     }
     race_warp *state = race_of(warp);
-    const uint32_t own = state->number, told = own < from->size ? from->known[own] : 0;
-    check(warp, clock_join(warp->clock, from));
     drop_snapshot(state);
-    if (!is_whole(warp, mask)) {
-        return;
+    if (is_whole(warp, mask)) {
+        join_ahead(warp);
+        check(warp, clock_join(&state->clock, from));
+    } else {
+        go_ahead(warp, mask, from);
     }
-    if (told >= state->lane_sync) {
-        state->lane_sync = told + 1;
-    }
-    if (own < from->parts) {
-        uint32_t before = state->lane_sync - 1;
-        clock_join_part(&state->met, from->part[own].known, &before);
-    }
+    meet(state, is_whole(warp, mask), from);
 }
 
 void sim_warp_sync(sim_warp *warp)
 {
     if (warp->clock) {
         race_warp *state = race_of(warp);
+        join_ahead(warp);
         advance(state);
         state->lane_sync = state->clock.known[state->number];
     }
 }
 
+/* What lanes `mask` know is fenced, in `clock`, for their whole warp. */
+static bool fence(const sim_warp *warp, uint32_t mask, sim_clock *clock)
+{
+    sim_clock *seen = &race_of_warp(warp)->limited;
+    if (is_whole(warp, mask)) {
+        clock_fence(clock);
+        return true;
+    }
+    bool done = limit(warp, mask, clock);
+    clock_fence(seen);
+    return done && clock_join(clock, seen);
+}
+
 void sim_proxy_fence(sim_warp *warp, uint32_t mask)
 {
-    if (!warp->clock) {
-        return;
+    if (warp->clock) {
+        race_warp *state = race_of(warp);
+        check(warp, fence(warp, mask, &state->clock));
+        check(warp, !state->ahead_lanes || fence(warp, mask, &state->ahead));
+        drop_snapshot(state);
+        state->sealed = true;
     }
-    race_warp *state = race_of(warp);
-    if (is_whole(warp, mask)) {
-        clock_fence(&state->clock);
-    } else {
-        sim_clock *seen = &race_of_warp(warp)->limited;
-        bool done = limit(warp, mask, &state->clock);
-        clock_fence(seen);
-        check(warp, done && clock_join(&state->clock, seen));
-    }
-    drop_snapshot(state);
-    state->sealed = true;
 }
 
 /* --- strong accesses --- */
@@ -163,10 +208,12 @@ void sim_memory_fence(sim_warp *warp, uint32_t mask)
     }
     race_warp *state = race_of(warp);
     if (state->pending.size) {
-        sim_acquire(warp, 0, &state->pending); /* each lane has read for itself: they have not met */
+        drop_snapshot(state); /* for the whole warp: who has read what is not known */
+        check(warp, clock_join(&state->clock, &state->pending));
+        check(warp, !state->ahead_lanes || clock_join(&state->ahead, &state->pending));
         sim_clock_clear(&state->pending);
     }
-    check(warp, tell(warp, mask, &state->released, &state->clock));
+    check(warp, tell(warp, mask, &state->released, race_known_by(state, mask)));
     state->sealed = true;
 }
 
@@ -227,21 +274,20 @@ void sim_race_strong(sim_warp *warp, uint32_t mask, uint8_t *const *key, sim_acc
 /* --- agents --- */
 
 /* Its last user is in the past of all lanes of the warp that waited for it, and of the one that wants it. */
-static bool is_free(const sim_race *race, const race_warp *state, uint32_t at)
+static bool is_free(const sim_race *race, const sim_clock *clock, uint32_t at)
 {
     const race_slot *slot = &race->slot[at];
-    const sim_clock *clock = &state->clock;
     const uint32_t actor = race->warps + at;
     return slot->number <= race->base || (actor < clock->size && clock->known[actor] >= slot->number &&
                                           slot->completed < race_of(slot->issuer)->lane_sync);
 }
 
 /* A free slot; else a new one; else, when there are no more, any: it may hide a race, but invents none. */
-static race_slot *take_slot(sim_race *race, race_warp *state)
+static race_slot *take_slot(sim_race *race, race_warp *state, const sim_clock *knows)
 {
     for (uint32_t k = 0; k < race->slots; k++) {
         uint32_t at = (state->next_slot + k) % race->slots;
-        if (is_free(race, state, at)) {
+        if (is_free(race, knows, at)) {
             state->next_slot = at + 1;
             return &race->slot[at];
         }
@@ -262,16 +308,23 @@ static race_slot *take_slot(sim_race *race, race_warp *state)
     return &race->slot[race->slots++];
 }
 
-static sim_clock *take_snapshot(race_warp *state)
+/* Of what the lanes that issue an agent know; it is kept while all know the same. */
+static sim_clock *take_snapshot(race_warp *state, const sim_clock *knows)
 {
-    if (!state->snapshot) {
-        state->snapshot = sim_clock_new(NULL);
-        if (!state->snapshot || !clock_join(state->snapshot, &state->clock)) {
+    sim_clock *snapshot = knows == &state->clock ? state->snapshot : NULL;
+    if (!snapshot) {
+        snapshot = sim_clock_new(NULL);
+        if (!snapshot || !clock_join(snapshot, knows)) {
+            sim_clock_free(snapshot);
             return NULL;
         }
+        if (knows != &state->clock) {
+            return snapshot;
+        }
+        state->snapshot = snapshot;
     }
-    state->snapshot->users++;
-    return state->snapshot;
+    snapshot->users++;
+    return snapshot;
 }
 
 bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, uint32_t lane, uint32_t lanes,
@@ -283,8 +336,9 @@ bool sim_agent_init(sim_agent *agent, sim_warp *issuer, const ptx_insn *insn, ui
     }
     sim_race *race = race_of_warp(issuer);
     race_warp *state = race_of(issuer);
-    race_slot *slot = take_slot(race, state);
-    agent->knows = slot ? take_snapshot(state) : NULL;
+    const sim_clock *knows = race_known_by(state, lanes);
+    race_slot *slot = take_slot(race, state, knows);
+    agent->knows = slot ? take_snapshot(state, knows) : NULL;
     if (!agent->knows) {
         return false;
     }
@@ -320,6 +374,9 @@ void sim_agent_complete_warp(sim_agent *agent, uint32_t lanes, sim_warp *warp)
         slot->completed = race_of(warp)->waited = race_now(race_of(warp));
     }
     sim_agent_complete(agent, lanes, warp->clock);
+    if (race_of(warp)->ahead_lanes) {
+        sim_agent_complete(agent, lanes, &race_of(warp)->ahead);
+    }
     drop_snapshot(race_of(warp));
 }
 
@@ -365,7 +422,8 @@ bool race_next_cluster(sim_race *race)
         state->number = w;
         state->lane_sync = last + 1;
         state->waited = 0;
-        state->met = (race_part){0};
+        state->ahead_lanes = 0;
+        state->met = (race_met){0};
         state->sealed = false;
         state->next_slot = 0;
         if (!clock_grow(&state->clock, w + 1)) {
@@ -386,6 +444,7 @@ void race_free_clocks(sim_race *race)
         race_warp *state = &race->warp[w];
         drop_snapshot(state);
         clock_empty(&state->clock);
+        clock_empty(&state->ahead);
         clock_empty(&state->released);
         clock_empty(&state->pending);
     }

@@ -100,15 +100,16 @@ static void look_as(const actor_view *v, bool knows_the_same)
     v->race->stamp = v->stamp;
 }
 
-static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_access access)
+static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_access access)
 {
     race_warp *state = race_of(warp);
     uint32_t time = race_now(state);
+    const sim_clock *clock = race_known_by(state, mask);
     actor_view v = {.race = warp->block->shadow->race,
-                    .clock = &state->clock,
-                    .known = state->clock.known,
-                    .fenced = state->clock.fenced,
-                    .size = state->clock.size,
+                    .clock = clock,
+                    .known = clock->known,
+                    .fenced = clock->fenced,
+                    .size = clock->size,
                     .self = state->number,
                     .warp = state->number,
                     .lane_sync = state->lane_sync,
@@ -116,7 +117,7 @@ static actor_view view_of_warp(const sim_warp *warp, const ptx_insn *insn, sim_a
                     .waits = warp,
                     .class = classify(access)};
     v.stamp = make_stamp(warp, insn, v.self, v.class, time);
-    look_as(&v, state->looked);
+    look_as(&v, state->looked && !state->ahead_lanes);
     state->looked = true;
     return v;
 }
@@ -180,31 +181,42 @@ static bool is_row(uint32_t mask, sim_block *const *owner, const uint32_t *offse
     return row;
 }
 
+/* Lanes that know the same. The access that one of them races with, or 0; what is no weak write is noted, too. */
+static uint64_t race_of_lanes(const actor_view *v, uint32_t mask, sim_block *const *owner, const uint32_t *offset,
+                              uint32_t size, bool together, uint32_t *lane, uint32_t *at)
+{
+    if (together) {
+        return shadow_lanes(v, TOUCH, &(shadow_places){mask, size, owner, offset, true}, lane, at);
+    }
+    if (v->class == WEAK_READ) {
+        return read_places(v, mask, owner, offset, size, lane, at);
+    }
+    return warp_step(v, mask, owner, offset, size, v->class == WEAK_WRITE ? CHECK : TOUCH, lane, at);
+}
+
 sim_next sim_race_warp(sim_warp *warp, const ptx_insn *insn, uint32_t mask, sim_block *const *owner,
                        const uint32_t *offset, uint32_t size, sim_access access)
 {
     if (!warp->clock) {
         return SIM_NEXT;
     }
-    actor_view v = view_of_warp(warp, insn, access);
-    uint32_t lane = 0, at = 0;
-    uint64_t other;
-    if (access & SIM_WARP_MARK) {
-        other = shadow_lanes(&v, TOUCH, &(shadow_places){mask, size, owner, offset, true}, &lane, &at);
-    } else if (is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
-        other = 0;
-    } else if (v.class == WEAK_READ) {
-        other = read_places(&v, mask, owner, offset, size, &lane, &at);
-    } else if (v.class == WEAK_WRITE) { /* the lanes of one store don't race with each other */
-        other = warp_step(&v, mask, owner, offset, size, CHECK, &lane, &at);
-        if (!other) {
-            warp_step(&v, mask, owner, offset, size, WRITE, &lane, &at);
-        }
-    } else {
-        other = warp_step(&v, mask, owner, offset, size, TOUCH, &lane, &at);
+    const uint32_t ahead = mask & race_of(warp)->ahead_lanes;
+    const bool together = access & SIM_WARP_MARK;
+    actor_view v = view_of_warp(warp, insn, mask, access);
+    if (!ahead && !together && is_row(mask, owner, offset, size) && shadow_row(&v, owner[0]->shadow, offset[0], size)) {
+        return v.race->failed ? out_of_memory(warp, insn) : SIM_NEXT;
     }
-    if (other) {
-        return report(&v, warp, insn, lane, owner[lane], at, other);
+    uint32_t lane = 0, at = 0;
+    for (uint32_t left = mask, part; left; left &= ~part) {
+        part = left & ahead ? left & ahead : left;
+        v = ahead ? view_of_warp(warp, insn, part, access) : v;
+        uint64_t other = race_of_lanes(&v, part, owner, offset, size, together, &lane, &at);
+        if (other) {
+            return report(&v, warp, insn, lane, owner[lane], at, other);
+        }
+    }
+    if (v.class == WEAK_WRITE) { /* the lanes of one store don't race with each other */
+        warp_step(&v, mask, owner, offset, size, WRITE, &lane, &at);
     }
     return v.race->failed ? out_of_memory(warp, insn) : SIM_NEXT;
 }
@@ -215,8 +227,9 @@ sim_next sim_race_row(sim_warp *warp, const ptx_insn *insn, sim_block *owner, ui
     if (!warp->clock) {
         return SIM_NEXT;
     }
-    actor_view v = view_of_warp(warp, insn, access);
-    if (size >= 4 && shadow_row(&v, owner->shadow, offset, size)) {
+    const bool alike = !race_of(warp)->ahead_lanes;
+    actor_view v = view_of_warp(warp, insn, 0, access);
+    if (alike && size >= 4 && shadow_row(&v, owner->shadow, offset, size)) {
         return SIM_NEXT;
     }
     sim_block *owners[PTX_LANES];

@@ -48,15 +48,24 @@ struct sim_clock {
     race_parts *part;
 };
 
+/* What lanes of a warp have learnt of each other where they did not meet: of all that told it, up to a time, and of
+ * some. It counts for all of them, whichever asked. */
+typedef struct race_met {
+    uint32_t all;
+    race_part some;
+} race_met;
+
 typedef struct race_warp {
     sim_clock clock; /* first: sim_warp.clock points here. known[number] is the warp's own time */
     uint32_t number;
     uint32_t lane_sync; /* the lanes know each other's accesses of before this time */
-    race_part met;      /* all lanes have learnt what these did: one told it, and all asked */
-    uint32_t waited;    /* the time when some lanes have waited for an agent of theirs last */
-    bool sealed;        /* somebody knows the present: the next access begins a new time */
-    bool looked;        /* since the clock has changed last */
+    race_met met;
+    uint32_t waited; /* the time when some lanes have waited for an agent of theirs last */
+    bool sealed;     /* somebody knows the present: the next access begins a new time */
+    bool looked;     /* since the clock has changed last */
     sim_clock *snapshot;
+    sim_clock ahead; /* what some lanes know, with all of `clock`: they have asked, and the others not met them yet */
+    uint32_t ahead_lanes;        /* 0: none */
     sim_clock released, pending; /* at the last memory fence; read by strong loads since then */
     uint32_t next_slot;
 } race_warp;
@@ -67,7 +76,7 @@ typedef struct race_slot {
     uint32_t number;    /* uses so far */
     uint32_t lanes;     /* that issued it */
     uint32_t lane_sync; /* of the issuer when it issued */
-    race_part met;
+    race_met met;
     uint32_t completed; /* time of the issuer when it had waited for it; 0: not by its issuer */
 } race_slot;
 
@@ -137,7 +146,7 @@ typedef struct actor_view {
     uint32_t self;      /* actor */
     uint32_t warp;      /* actor: itself, or the issuer */
     uint32_t lane_sync; /* of the warp */
-    race_part met;
+    race_met met;
     const sim_warp *waits; /* a warp's own access; NULL: an agent's */
     bool proxy;            /* writes must have passed a fence */
     uint64_t stamp;        /* but for the lane */
@@ -147,6 +156,11 @@ typedef struct actor_view {
 static inline race_warp *race_of(const sim_warp *warp)
 {
     return (race_warp *)(void *)warp->clock;
+}
+/* What lanes `mask`, or some of them, know. */
+static inline const sim_clock *race_known_by(const race_warp *state, uint32_t mask)
+{
+    return mask & state->ahead_lanes ? &state->ahead : &state->clock;
 }
 /* But for lane and instruction, which lie side by side. */
 #define ACTOR_AND_TIME (~(((UINT64_C(1) << (LANE_BITS + INSN_BITS)) - 1) << LANE_SHIFT))

@@ -65,7 +65,7 @@ static inline bool is_known(const actor_view *v, uint64_t stamp, uint32_t lane, 
         return true;
     }
     uint32_t actor = stamp_actor(stamp);
-    if (actor == v->warp && !fenced && has_part(&v->met, stamp)) {
+    if (actor == v->warp && !fenced && (stamp_time(stamp) <= v->met.all || has_part(&v->met.some, stamp))) {
         return true;
     }
     return actor < v->clock->parts &&

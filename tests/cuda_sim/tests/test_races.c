@@ -329,6 +329,21 @@ static void lanes_apart(void)
     PASSES(INIT("32") "st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; " WAIT(
                "again") "ld.shared.b32 x, [%next];",
            32);
+    /* One lane that asks for its warp: the others know when they meet it. */
+#define ONE_WAITS(between)                                                                                             \
+    "st.shared.b32 [%at], t;" INIT(                                                                                    \
+        "32") "@second bra take; st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; ret; take: "             \
+              "setp.ne.u32 q, t, 32; @q bra go; " WAIT("again") "go: " between                                         \
+                                                                "xor.b32 y, %at, 128; ld.shared.b32 x, [y];"
+    PASSES(ONE_WAITS("bar.warp.sync 0xffffffff; "), 64);
+    RACES(ONE_WAITS(""), 64, "thread (33,0,0)");
+    RACES(ONE_WAITS("xor.b32 y, %at, 128; @!q ld.shared.b32 x, [y]; @q st.shared.b32 [y], t; "), 64, "thread (33,0,0)");
+    PASSES(ONE_WAITS("xor.b32 y, %at, 128; @!q ld.shared.b32 x, [y]; bar.warp.sync 0xffffffff; "), 64);
+    /* Each asks for itself. */
+    PASSES(INIT("32") "@second bra take; st.shared.b32 [%at], t; mbarrier.arrive.shared.b64 e, [bar]; ret; take: "
+                      "setp.ne.u32 q, t, 32; @q bra others; " WAIT("again") "bra go; others: " WAIT(
+                          "more") "go: xor.b32 y, %at, 128; ld.shared.b32 x, [y];",
+           64);
     /* The lanes arrive in two parts. */
 #define HALVES                                                                                                         \
     "st.shared.b32 [%at], t;" INIT(                                                                                    \

@@ -7,7 +7,8 @@
 
 enum { WARPS = 4, LANES = 32, THREADS = WARPS * LANES, MEMORY = 1024, STEPS = 12, PROGRAMS = 6000 };
 
-/* COPY: cp.async and a wait for it. HANDOVER: some lanes of a warp arrive at an mbarrier that a whole warp waits for.
+/* COPY: cp.async and a wait for it. HANDOVER: some lanes of a warp arrive at an mbarrier that lanes of another, or all,
+ * wait for.
  */
 typedef enum kind { READ, WRITE, COPY, MATRICES, HANDOVER, WARP_SYNC, BLOCK_SYNC } kind;
 typedef enum who { ALL, FIRST_WARP, LAST_WARPS, ONE, ODD } who;
@@ -16,9 +17,9 @@ typedef struct step {
     kind kind;
     uint32_t size, stride, offset, mask; /* of a thread: `size` bytes at (thread * stride + offset) & mask */
     who who;
-    uint32_t thread;   /* ONE */
-    uint32_t from, to; /* HANDOVER: warps */
-    uint32_t tellers;  /* and lanes of the first that arrive */
+    uint32_t thread;          /* ONE */
+    uint32_t from, to;        /* HANDOVER: warps */
+    uint32_t tellers, askers; /* and lanes of theirs */
 } step;
 
 typedef struct program {
@@ -111,8 +112,11 @@ static void choose(program *p)
         if (dice == 0) {
             s->kind = WARP_SYNC;
         } else if (dice <= 4) {
-            *s = (step){
-                .kind = HANDOVER, .from = below(p, WARPS), .to = below(p, WARPS), .tellers = tellers[below(p, 5)]};
+            *s = (step){.kind = HANDOVER,
+                        .from = below(p, WARPS),
+                        .to = below(p, WARPS),
+                        .tellers = tellers[below(p, 5)],
+                        .askers = below(p, 3) ? UINT32_MAX : 4};
         } else if (dice > 6 || !before || k == STEPS - 1) {
             choose_access(p, s);
             if (before && before->kind != MATRICES && below(p, 2)) {
@@ -153,8 +157,8 @@ static void learn(past *p, uint32_t thread, const uint8_t *of)
     }
 }
 
-/* Threads first to last - 1, those of `tellers` a warp, tell threads to to end - 1. */
-static void tell(past *p, uint32_t first, uint32_t last, uint32_t tellers, uint32_t to, uint32_t end)
+/* Threads first to last - 1, those of `tellers` a warp, tell threads to to end - 1, those of `askers`. */
+static void tell(past *p, uint32_t first, uint32_t last, uint32_t tellers, uint32_t to, uint32_t end, uint32_t askers)
 {
     uint8_t all[THREADS] = {0};
     for (uint32_t t = first; t < last; t++) {
@@ -163,7 +167,9 @@ static void tell(past *p, uint32_t first, uint32_t last, uint32_t tellers, uint3
         }
     }
     for (uint32_t t = to; t < end; t++) {
-        learn(p, t, all);
+        if (askers >> t % LANES & 1) {
+            learn(p, t, all);
+        }
     }
 }
 
@@ -174,12 +180,12 @@ static void pass(past *p, const step *s, uint32_t k)
         p->known[t][t] = (uint8_t)(k + 1);
     }
     if (s->kind == BLOCK_SYNC) {
-        tell(p, 0, THREADS, UINT32_MAX, 0, THREADS);
+        tell(p, 0, THREADS, UINT32_MAX, 0, THREADS, UINT32_MAX);
     } else if (s->kind == HANDOVER) {
-        tell(p, s->from * LANES, (s->from + 1) * LANES, s->tellers, s->to * LANES, (s->to + 1) * LANES);
+        tell(p, s->from * LANES, (s->from + 1) * LANES, s->tellers, s->to * LANES, (s->to + 1) * LANES, s->askers);
     }
     for (uint32_t w = 0; w < THREADS && s->kind == WARP_SYNC; w += LANES) {
-        tell(p, w, w + LANES, UINT32_MAX, w, w + LANES);
+        tell(p, w, w + LANES, UINT32_MAX, w, w + LANES, UINT32_MAX);
     }
 }
 
@@ -272,13 +278,18 @@ static const char *guard_of(const step *s, char *text, size_t size)
     return text;
 }
 
+/* The lanes come together behind it, without meeting. */
 static size_t write_handover(const step *s, uint32_t k, char *text, size_t size)
 {
-    return (size_t)snprintf(text, size,
-                            "shr.u32 x, %u, lane; and.b32 x, x, 1; setp.eq.u32 p, w, %u; setp.ne.and.u32 p, x, 0, p; "
-                            "@p mbarrier.arrive.shared.b64 e, [m+%u]; setp.eq.u32 p, w, %u; @!p bra next%u;\n"
-                            "wait%u: mbarrier.try_wait.parity.shared.b64 q, [m+%u], 0; @!q bra wait%u;\nnext%u:\n",
-                            s->tellers, s->from, 8 * k, s->to, k, k, 8 * k, k, k);
+    static const char chosen[] =
+        "shr.u32 x, %u, lane; and.b32 x, x, 1; setp.eq.u32 p, w, %u; setp.ne.and.u32 p, x, 0, p;";
+    size_t at = (size_t)snprintf(text, size, chosen, s->tellers, s->from);
+    at += (size_t)snprintf(text + at, size - at, " @p mbarrier.arrive.shared.b64 e, [m+%u];\n", 8 * k);
+    at += (size_t)snprintf(text + at, size - at, chosen, s->askers, s->to);
+    return at + (size_t)snprintf(text + at, size - at,
+                                 " @!p bra next%u;\nwait%u: mbarrier.try_wait.parity.shared.b64 q, [m+%u], 0; @!q bra "
+                                 "wait%u;\nnext%u: shfl.sync.idx.b32 v, z, 0, 31, 0xffffffff;\n",
+                                 k, k, 8 * k, k, k);
 }
 
 static size_t write_step(const step *s, uint32_t k, char *text, size_t size)
@@ -332,15 +343,19 @@ static void write_program(const program *p, char *text, size_t size)
     }
 }
 
-/* Of several lanes, not all, that tell something, a race may be missed (race_part), though none is invented. */
+/* Where several lanes of a warp, not all together, tell something, or some learn what others of their warp told, a race
+ * may be missed (race_part, race_met), though none is invented. */
 static bool is_vague(const program *p)
 {
-    bool vague = false;
+    uint32_t tellers[WARPS] = {0}, several = 0;
     for (uint32_t k = 0; k < STEPS; k++) {
-        const uint32_t lanes = p->step[k].kind == HANDOVER ? p->step[k].tellers : 0;
-        vague |= lanes != UINT32_MAX && (lanes & (lanes - 1));
+        const step *s = &p->step[k];
+        const bool some = s->kind == HANDOVER && s->tellers != UINT32_MAX;
+        tellers[s->from] |= some ? s->tellers : 0;
+        several |= tellers[s->from] & (tellers[s->from] - 1);
+        several |= s->kind == HANDOVER && s->from == s->to && s->askers != UINT32_MAX; /* race_met */
     }
-    return vague;
+    return several != 0;
 }
 
 static void programs(void)
