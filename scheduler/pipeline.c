@@ -18,7 +18,7 @@ struct hal_pipeline {
     uint32_t type; /* PIPELINE_TYPE; other handles are told by it */
     hal_pipeline_desc desc;
     char *label;
-    hal_device *device; /* held by the streams */
+    hal_device *device;
     hal_stream *streams[STAGES];
     slot *slots;
     hal_pipeline_stats stats;
@@ -94,6 +94,7 @@ hal_status hal_pipeline_create(hal_device *device, const hal_pipeline_desc *give
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "hal_pipeline_create: out of host memory");
     }
     *p = (hal_pipeline){.type = PIPELINE_TYPE, .desc = desc, .device = device, .slots = slots};
+    hal_device_keep(device);
     status = hal_label(&device->core, desc.label, "pipeline", &p->label);
     for (uint32_t i = 0; status == HAL_OK && i < STAGES; i++) {
         const hal_stream_desc stream = {.struct_size = sizeof stream, .label = stage_names[i]};
@@ -126,9 +127,11 @@ void hal_pipeline_destroy(hal_pipeline *p)
     for (uint32_t i = 0; i < STAGES; i++) {
         hal_stream_destroy(p->streams[i]);
     }
+    hal_device *device = p->device;
     hal_free(p->label);
     hal_free(p->slots);
     hal_free(p);
+    hal_device_leave(device);
 }
 
 /* Wait for the slot's item, if it has one that nobody has waited for. */

@@ -64,6 +64,7 @@ hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, h
     r->desc = desc;
     r->stream = stream;
     hal_retain(&stream->object);
+    hal_device_keep(stream->object.device);
     status = hal_label(core, desc.label, "ragged", &r->label);
     if (status != HAL_OK) {
         hal_ragged_destroy(r);
@@ -76,6 +77,7 @@ hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *given, h
 void hal_ragged_destroy(hal_ragged *r)
 {
     if (r && r->type == RAGGED_TYPE) {
+        hal_device *device = r->stream->object.device;
         r->type = 0;
         hal_buffer_destroy(r->metadata);
         hal_buffer_destroy(r->scratch);
@@ -83,6 +85,7 @@ void hal_ragged_destroy(hal_ragged *r)
         hal_free(r->words);
         hal_free(r->label);
         hal_free(r);
+        hal_device_leave(device);
     }
 }
 

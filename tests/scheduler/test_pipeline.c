@@ -198,6 +198,26 @@ static void test_misuse(void **state)
     hal_pipeline_destroy(NULL);
 }
 
+/* Items, and kernels that are not compiled yet, after the handle of the device: each pipeline holds what it needs. */
+static void test_device_goes_first(void **state)
+{
+    (void)state;
+    static float source[ELEMENTS], target[ELEMENTS];
+    fixture f;
+    fixture_open(&f, NULL);
+    work works[2] = {{.fails_at = UINT64_MAX}, {.fails_at = UINT64_MAX}};
+    hal_pipeline *both[2] = {create(&f, &works[0], 2), create(&f, &works[1], 2)};
+    hal_stream_destroy(f.stream);
+    hal_device_destroy(f.device);
+    for (uint64_t i = 0; i < 2; i++) {
+        fill(source, i);
+        OK(hal_pipeline_push(both[i], source, BYTES, target, BYTES, TEST_TIMEOUT));
+        OK(hal_pipeline_finish(both[i], TEST_TIMEOUT));
+        assert_true(target[ELEMENTS - 1] == 2 * value(i, ELEMENTS - 1));
+        hal_pipeline_destroy(both[i]);
+    }
+}
+
 /* Out of memory at every allocation of create: an error, nothing leaks, and the device goes on. */
 static void test_out_of_memory(void **state)
 {
@@ -227,8 +247,8 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_items),  cmocka_unit_test(test_backpressure),  cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_misuse), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_items),  cmocka_unit_test(test_backpressure),      cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_misuse), cmocka_unit_test(test_device_goes_first), cmocka_unit_test(test_out_of_memory),
     };
     return ROWS_MAIN("pipeline", tests);
 }

@@ -378,6 +378,30 @@ static void test_misuse(void **state)
     hal_ragged_destroy(NULL);
 }
 
+/* Plans, and kernels that are not compiled yet, after the handle of the device: each object holds what it needs. */
+static void test_device_goes_first(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    fixture f;
+    fixture_open(&f, NULL);
+    layer l = {.desc = draw_desc(0, &seed)};
+    hal_ragged *both[2];
+    for (int i = 0; i < 2; i++) {
+        OK(hal_ragged_create(f.stream, &l.desc, &both[i]));
+    }
+    draw_batch(&l, &seed, 5);
+    create_operands(&l, &f, &seed);
+    hal_device_destroy(f.device);
+    for (int i = 0; i < 2; i++) {
+        OK(hal_ragged_plan(both[i], &l.batch));
+        check_layer(&l, &f, both[i]);
+        hal_ragged_destroy(both[i]);
+    }
+    free_layer(&l);
+    hal_stream_destroy(f.stream);
+}
+
 /* No memory for a larger batch: an error, and the object goes on with others. */
 static void test_out_of_memory(void **state)
 {
@@ -410,8 +434,11 @@ static void test_out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_list),
-                                       cmocka_unit_test(test_stale), cmocka_unit_test(test_misuse),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_list),
+                                       cmocka_unit_test(test_stale),
+                                       cmocka_unit_test(test_misuse),
+                                       cmocka_unit_test(test_device_goes_first),
                                        cmocka_unit_test(test_out_of_memory)};
     return ROWS_MAIN("ragged", tests);
 }
