@@ -22,8 +22,10 @@ static void *grown(void *array, uint32_t count, uint32_t *capacity, size_t size)
 static char *name_of(const char *name, uint32_t id)
 {
     char text[16];
-    snprintf(text, sizeof text, "%%%u", id);
-    name = name ? name : text;
+    if (!name) {
+        snprintf(text, sizeof text, "%%%u", id);
+        name = text;
+    }
     char *copy = strdup(name);
     if (!copy) {
         hal_set_error("out of host memory for the name of tensor '%s'", name);

@@ -9,7 +9,7 @@
 typedef struct question {
     const hal_program *program;
     const hal_step *producer, *consumer;
-    hal_space from, to;
+    const hal_space *from, *to; /* large, and only in part written */
     const uint64_t *tile;
     char *reason;
     size_t reason_size;
@@ -58,10 +58,10 @@ static const char *reduced_over(const hal_space *space, uint32_t dim)
 
 static bool is_complete(const question *q, unsigned reductions)
 {
-    for (uint32_t d = 0; d < q->from.dims; d++) {
-        const uint64_t points = hal_space_tile(&q->from, q->tile, d), extent = q->from.dim[d].extent;
+    for (uint32_t d = 0; d < q->from->dims; d++) {
+        const uint64_t points = hal_space_tile(q->from, q->tile, d), extent = q->from->dim[d].extent;
         if (reductions >> d & 1 && points < extent) {
-            return refuse(q, "%s is not complete inside its loop: a tile has %llu of %llu", reduced_over(&q->from, d),
+            return refuse(q, "%s is not complete inside its loop: a tile has %llu of %llu", reduced_over(q->from, d),
                           (unsigned long long)points, (unsigned long long)extent);
         }
     }
@@ -84,11 +84,11 @@ static uint64_t needed_at_once(const question *q, const hal_statement *statement
     }
     uint64_t needed = 1 + (uint64_t)apart;
     *what = "a pair";
-    for (uint32_t d = 0; d < q->to.dims; d++) {
-        const hal_dim *dim = &q->to.dim[d];
+    for (uint32_t d = 0; d < q->to->dims; d++) {
+        const hal_dim *dim = &q->to->dim[d];
         if (at->times[d] && dim->extent && (at->times[d] < apart || dim->kind == HAL_DIM_REDUCTION)) {
             needed += (uint64_t)at->times[d] * (dim->extent - 1);
-            *what = dim->kind == HAL_DIM_REDUCTION ? reduced_over(&q->to, d) : *what;
+            *what = dim->kind == HAL_DIM_REDUCTION ? reduced_over(q->to, d) : *what;
         }
     }
     return needed;
@@ -99,8 +99,8 @@ static bool fits(const question *q, const hal_space_access *made, const hal_stat
                  const hal_space_access *access)
 {
     for (uint32_t i = 0; i < made->rank; i++) {
-        const uint64_t whole = hal_space_values(&q->from, &made->index[i], NULL);
-        const uint64_t have = hal_space_values(&q->from, &made->index[i], q->tile);
+        const uint64_t whole = hal_space_values(q->from, &made->index[i], NULL);
+        const uint64_t have = hal_space_values(q->from, &made->index[i], q->tile);
         if (have >= whole) {
             continue;
         }
@@ -130,8 +130,8 @@ static bool may_read(const question *q, const hal_space_access *made)
     if (q->consumer->op == HAL_STEP_GATHER && q->consumer->tensors[HAL_ROLE_X] == tensor) {
         return refuse(q, "rows are looked up by their ids: each may be any of the tensor's");
     }
-    for (uint32_t s = 0; s < q->to.statements; s++) {
-        const hal_statement *statement = &q->to.statement[s];
+    for (uint32_t s = 0; s < q->to->statements; s++) {
+        const hal_statement *statement = &q->to->statement[s];
         for (uint32_t a = 0; a < statement->accesses; a++) {
             const hal_space_access *access = &statement->access[a];
             if (access->role >= 0 && !access->write && q->consumer->tensors[access->role] == tensor &&
@@ -156,19 +156,22 @@ static bool reads(const hal_step *step, uint32_t tensor)
 bool hal_space_may_fuse(const hal_program *program, const hal_step *producer, const hal_step *consumer, uint64_t rows,
                         const uint64_t tile[HAL_SPACE_DIMS], char *reason, size_t reason_size)
 {
-    question q = {.program = program,
-                  .producer = producer,
-                  .consumer = consumer,
-                  .tile = tile,
-                  .reason = reason,
-                  .reason_size = reason_size};
+    hal_space from, to;
+    const question q = {.program = program,
+                        .producer = producer,
+                        .consumer = consumer,
+                        .from = &from,
+                        .to = &to,
+                        .tile = tile,
+                        .reason = reason,
+                        .reason_size = reason_size};
     unsigned masks[HAL_SPACE_STATEMENTS];
     bool joined = false;
-    hal_space_of(program, producer, rows, &q.from);
-    hal_space_of(program, consumer, rows, &q.to);
-    pending(&q.from, masks);
-    for (uint32_t s = 0; s < q.from.statements; s++) {
-        const hal_statement *statement = &q.from.statement[s];
+    hal_space_of(program, producer, rows, &from);
+    hal_space_of(program, consumer, rows, &to);
+    pending(&from, masks);
+    for (uint32_t s = 0; s < from.statements; s++) {
+        const hal_statement *statement = &from.statement[s];
         for (uint32_t a = 0; a < statement->accesses; a++) {
             const hal_space_access *made = &statement->access[a];
             if (made->role < 0 || !made->write || !reads(consumer, producer->tensors[made->role])) {
