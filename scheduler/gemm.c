@@ -398,21 +398,29 @@ hal_status hal_gemm_grouped(hal_cmdlist *list, const hal_gemm_desc *descs, uint6
     return hal_cmdlist_noted(list, status);
 }
 
-hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size)
+hal_status hal_gemm_asked_phases(const hal_device_info *info, const hal_gemm_desc *desc, gemm_phases *phases)
 {
     gemm_problem problem;
     bool empty;
+    *phases = (gemm_phases){0};
+    hal_status status = hal_gemm_resolve(desc, false, &problem, &empty);
+    if (status == HAL_OK && !empty && !hal_gemm_phases(info, &problem, 0, phases)) {
+        *phases = (gemm_phases){.narrow = phases->narrow};
+    }
+    return status;
+}
+
+hal_status hal_gemm_workspace(hal_device *device, const hal_gemm_desc *desc, uint64_t *size)
+{
+    gemm_phases phases = {0};
     if (!size) {
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_gemm_workspace: size is NULL; pass a uint64_t");
     }
     *size = 0;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_gemm_workspace: device");
-    if (status != HAL_OK || (status = hal_gemm_resolve(desc, false, &problem, &empty)) != HAL_OK || empty) {
-        return status;
-    }
-    gemm_phases phases;
-    *size = hal_gemm_phases(hal_device_get_info(device), &problem, 0, &phases) ? phases.bytes : 0;
-    return HAL_OK;
+    status = status == HAL_OK ? hal_gemm_asked_phases(hal_device_get_info(device), desc, &phases) : status;
+    *size = phases.bytes;
+    return status;
 }
 
 hal_status hal_gemm_prepare(hal_device *device, const hal_gemm_desc *desc)

@@ -108,13 +108,18 @@ hal_status hal_gemm_dispatch_flat(hal_cmdlist *list, hal_kernel *kernel, const g
 /* Two phases, for a problem with a workspace (gemm_phases.c). */
 typedef struct gemm_phases {
     uint32_t parts, depth; /* of k; 1: whole */
-    uint32_t sums;         /* GEMMs of the first phase: 2 for gate and up */
+    uint32_t sums;         /* of each element, each a GEMM of the first phase: 2 for gate and up, ... */
+    uint32_t kernels;      /* ... which are so many dispatches: a shorter last part is one of its own */
     bool alternate;        /* SwiGLU's columns of B alternate, and one GEMM makes both */
-    uint64_t bytes;        /* of the workspace */
+    bool narrow;    /* but one phase would be SwiGLU by a core's task: its tile is half as wide, see gemm_plan.c */
+    uint64_t bytes; /* of the workspace */
 } gemm_phases;
 
 /* Whether it is done in two phases where there is a workspace. */
 bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *problem, uint32_t without, gemm_phases *phases);
+/* The same of a descriptor whose workspace is what hal_gemm_workspace says; no bytes: one kernel does it all, and of
+ * the rest only `narrow` is said. */
+hal_status hal_gemm_asked_phases(const hal_device_info *info, const hal_gemm_desc *desc, gemm_phases *phases);
 /* k in `parts`, or some less: a multiple of 64 of k each. */
 gemm_phases hal_gemm_phases_of(const gemm_problem *problem, uint32_t parts);
 hal_status hal_gemm_record_phases(hal_cmdlist *list, const gemm_problem *problem, const gemm_phases *phases,

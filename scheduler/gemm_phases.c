@@ -26,6 +26,7 @@ gemm_phases hal_gemm_phases_of(const gemm_problem *p, uint32_t parts)
     gemm_phases phases = {.depth = depth, .parts = (uint32_t)hal_groups(p->k, depth)};
     phases.alternate = p->interleaved && !p->trans_b;
     phases.sums = p->swiglu && !phases.alternate ? 2 : 1;
+    phases.kernels = phases.sums * (p->k % depth ? 2 : 1);
     phases.bytes = (uint64_t)phases.sums * phases.parts * p->batch * p->m * columns_of(p, &phases) * sizeof(float);
     return phases;
 }
@@ -64,8 +65,10 @@ bool hal_gemm_phases(const hal_device_info *info, const gemm_problem *p, uint32_
         parts = idle < MOST_PARTS ? (uint32_t)idle : MOST_PARTS;
         parts = parts < p->k / LEAST_DEPTH ? parts : p->k / LEAST_DEPTH;
     }
+    const bool options = hal_gemm_has_options(p), one = options && planned && one_kernel(info, p, &plan, without);
     *phases = hal_gemm_phases_of(p, parts);
-    return phases->parts > 1 || (hal_gemm_has_options(p) && !(planned && one_kernel(info, p, &plan, without)));
+    phases->narrow = one && p->swiglu && chosen == GEMM_KERNEL_TASK;
+    return phases->parts > 1 || (options && !one);
 }
 
 static hal_span from(hal_span span, uint64_t bytes)

@@ -83,6 +83,8 @@ typedef struct hal_step {
     uint32_t fused; /* operators of the graph that it stands for; 1: one */
 } hal_step;
 
+struct gemm_phases; /* gemm.h */
+
 typedef struct hal_program {
     char *label;
     hal_tensor_info *tensors; /* by id; [0] is none */
@@ -122,6 +124,9 @@ hal_status hal_step_record(hal_cmdlist *list, const hal_program *program, const 
 /* Scratch that makes it fastest on the device: 0 where it needs none. */
 hal_status hal_step_workspace(hal_device *device, const hal_program *program, const hal_step *step, uint64_t rows,
                               hal_mode mode, uint64_t *size);
+/* How hal_gemm does a GEMM with that scratch; no bytes: any other step, and where it is one kernel. */
+void hal_step_phases(const hal_device_info *info, const hal_program *program, const hal_step *step, uint64_t rows,
+                     hal_mode mode, struct gemm_phases *phases);
 /* Compile its kernels. */
 hal_status hal_step_prepare(hal_device *device, const hal_program *program, const hal_step *step, uint64_t rows,
                             hal_mode mode);

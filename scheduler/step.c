@@ -2,6 +2,7 @@
 #include "program.h"
 
 #include "core.h"
+#include "gemm.h"
 
 /* A step with what its descriptor is made of. */
 typedef struct call {
@@ -226,6 +227,17 @@ hal_status hal_step_workspace(hal_device *device, const hal_program *program, co
         status = hal_attention_workspace(device, &desc, size);
     }
     return status;
+}
+
+void hal_step_phases(const hal_device_info *info, const hal_program *program, const hal_step *step, uint64_t rows,
+                     hal_mode mode, gemm_phases *phases)
+{
+    *phases = (gemm_phases){0};
+    if (step->op == HAL_STEP_GEMM) {
+        const call c = {program, step, rows, mode, NULL, {0}};
+        const hal_gemm_desc desc = gemm_desc(&c);
+        hal_gemm_asked_phases(info, &desc, phases);
+    }
 }
 
 /* Told to a list that is thrown away: whatever the step will need is compiled. */
