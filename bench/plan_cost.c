@@ -97,7 +97,8 @@ static bool plan_apart(const cost *c, double *fuse_us, double *memory_us, uint32
     bool good = did(hal_program_copy(hal_graph_program(c->graph), &program)) &&
                 did(hal_model_machine_find(hal_device_get_info(c->device), &machine));
     uint64_t begin = hal_now();
-    good = good && did(hal_fuse(&program, &(hal_fusion_options){.rows = ROWS, .machine = &machine}, &decisions));
+    const hal_fusion_options options = {.rows = ROWS, .info = hal_device_get_info(c->device), .machine = &machine};
+    good = good && did(hal_fuse(&program, &options, &decisions));
     least(fuse_us, begin);
     begin = hal_now();
     good = good && did(hal_memory_plan_make(&program, ROWS, NULL, NULL, &memory));

@@ -3,110 +3,36 @@
 #include "fusion.h"
 
 #include "core.h"
+#include "fusion_cost.h"
 #include "fusion_order.h"
-#include "space.h"
 #include <math.h>
-
-/* What a step moves, and the time that is predicted for it. */
-typedef struct step_cost {
-    uint64_t bytes;
-    double us;
-    bool known;
-} step_cost;
 
 typedef struct fusion {
     hal_program *program;
     const hal_fusion_options *options;
     hal_decisions *decisions;
     hal_fusion_order order;
-    step_cost *costs; /* by step, as they were asked for */
+    hal_step_costs costs;
 } fusion;
 
-/* A GEMM with options that only the second of two phases has (hal_gemm_workspace) stores its sums in FP32 and reads
- * them again. */
-static uint32_t stored_sums(const hal_program *program, const hal_step *step, hal_mode mode)
-{
-    const uint32_t *t = step->tensors;
-    const bool options = step->op == HAL_STEP_GEMM && (t[HAL_ROLE_B_UP] || t[HAL_ROLE_SCALE_A] || t[HAL_ROLE_SCALE_B] ||
-                                                       program->tensors[t[HAL_ROLE_Y]].dtype == HAL_F8E4M3);
-    return !options || mode == HAL_MODE_STRICT || program->tensors[t[HAL_ROLE_X]].dtype == HAL_F8E4M3 ? 0
-           : t[HAL_ROLE_B_UP]                                                                         ? 2
-                                                                                                      : 1;
-}
-
-static uint64_t sum_bytes(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
-{
-    const hal_tensor_info *y = &program->tensors[step->tensors[HAL_ROLE_Y]];
-    return stored_sums(program, step, mode) * hal_tensor_rows(y, rows) * hal_tensor_columns(y) * sizeof(float);
-}
-
-/* What a first phase reads again: A, for the second of two sums. */
-static uint64_t again_bytes(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode)
-{
-    return stored_sums(program, step, mode) > 1 ? hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_X]], rows)
-                                                : 0;
-}
-
-/* What the second phase moves is not hidden behind the arithmetic of the first. */
-static step_cost cost_of(const hal_program *program, const hal_step *step, uint64_t rows, hal_mode mode,
-                         const hal_model_machine *machine)
-{
-    const bool matrices = step->op == HAL_STEP_GEMM || step->op == HAL_STEP_ATTENTION;
-    const hal_dtype dtype = matrices ? program->tensors[step->tensors[HAL_ROLE_X]].dtype : HAL_F32;
-    const uint32_t phases = stored_sums(program, step, mode);
-    hal_space space;
-    hal_space_of(program, step, rows, &space);
-    const uint64_t bytes = hal_space_step_bytes(&space, program, step, rows) + again_bytes(program, step, rows, mode);
-    const uint64_t sums = sum_bytes(program, step, rows, mode);
-    const double flops = hal_space_flops(&space);
-    step_cost cost = {.bytes = bytes + 2 * sums, .known = true};
-    if (phases == 0) {
-        cost.us = hal_model_kernels_us(machine, dtype, flops, (double)bytes, 1);
-    } else {
-        const double result = (double)hal_tensor_bytes(&program->tensors[step->tensors[HAL_ROLE_Y]], rows);
-        cost.us = hal_model_kernels_us(machine, dtype, flops, (double)bytes - result + (double)sums, phases) +
-                  hal_model_kernels_us(machine, HAL_F32, 0, (double)sums + result, 1);
-    }
-    return cost;
-}
-
-double hal_step_predict_us(const hal_program *program, const hal_step *step, uint64_t rows,
-                           const hal_model_machine *machine)
-{
-    return cost_of(program, step, rows, HAL_MODE_FAST, machine).us;
-}
-
-static step_cost cost_of_step(const fusion *f, uint32_t step)
-{
-    const hal_fusion_options *o = f->options;
-    step_cost *cost = &f->costs[step];
-    if (!cost->known) {
-        *cost = cost_of(f->program, &f->program->steps[step], o->rows, o->mode, o->machine);
-    }
-    return *cost;
-}
-
 /* Bytes and time of the steps apart and as one. */
-static step_cost weigh(const fusion *f, const hal_candidate *c, hal_decision *d)
+static void weigh(fusion *f, const hal_candidate *c, hal_decision *d)
 {
-    const hal_fusion_options *o = f->options;
-    step_cost merged = {.known = false};
     d->us_before = d->us_after = NAN;
     if (c->bytes_before) {
         d->bytes_before = c->bytes_before;
         d->bytes_after = c->bytes_after;
-        return merged;
+        return;
     }
     d->us_before = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        const step_cost part = cost_of_step(f, c->steps[i]);
+        const hal_step_cost part = hal_step_costs_of(&f->costs, &f->program->steps[c->steps[i]]);
         d->bytes_before += part.bytes;
         d->us_before += part.us;
     }
-    merged = cost_of(f->program, &c->merged, o->rows, o->mode, o->machine);
+    const hal_step_cost merged = hal_step_costs_of(&f->costs, &c->merged);
     d->bytes_after = merged.bytes;
     d->us_after = merged.us;
-    return merged;
 }
 
 static bool measured(const fusion *f, const hal_candidate *c, hal_decision *d)
@@ -223,14 +149,13 @@ static hal_status consider(fusion *f, const hal_fusion_rule *rule, hal_candidate
     if (c->verdict == HAL_VERDICT_FUSED && !hal_fusion_order_fits(&f->order, c, *at)) {
         hal_candidate_refuse(c, "a step between the two needs the first and is needed by the second");
     }
-    const step_cost merged = weigh(f, c, d);
+    weigh(f, c, d);
     d->verdict = c->verdict;
     memcpy(d->reason, c->reason, sizeof d->reason);
     if (c->verdict == HAL_VERDICT_FUSED) {
         decide(f, c, d);
     }
     if (d->verdict == HAL_VERDICT_FUSED) {
-        f->costs[f->order.steps[*at]] = merged;
         *at = hal_fusion_order_merge(&f->order, c, *at);
         *made = true;
         for (uint32_t i = 0; i < c->gone_count; i++) {
@@ -264,20 +189,18 @@ hal_status hal_fuse(hal_program *program, const hal_fusion_options *options, hal
     if (options->policy == HAL_FUSE_NONE) {
         return HAL_OK;
     }
-    fusion f = {.program = program, .options = options, .decisions = decisions};
+    fusion f = {.program = program,
+                .options = options,
+                .decisions = decisions,
+                .costs = {.program = program, .options = options}};
     hal_status status = hal_fusion_order_make(&f.order, program);
     if (status != HAL_OK) {
         return status;
-    }
-    f.costs = calloc(program->step_count + 1, sizeof *f.costs);
-    if (!f.costs) {
-        status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory for the costs of %u steps", program->step_count);
     }
     for (uint32_t r = 0; status == HAL_OK && r < hal_fusion_rule_count; r++) {
         status = apply(&f, &hal_fusion_rules[r]);
     }
     hal_fusion_order_finish(&f.order);
-    free(f.costs);
     if (status != HAL_OK) {
         hal_decisions_clear(decisions);
     }

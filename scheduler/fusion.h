@@ -38,6 +38,7 @@ typedef struct hal_fusion_options {
     bool no_reordering;
     hal_mode mode;
     uint64_t rows;                    /* that costs are predicted for */
+    const hal_device_info *info;      /* of the device: it decides how an operator is done */
     const hal_model_machine *machine; /* of the cost model */
     const hal_decisions *given;       /* imported choices: followed where legal; NULL: chosen */
     /* HAL_FUSE_MEASURED: times the steps, microseconds; false: it cannot be measured. */
@@ -49,8 +50,8 @@ typedef struct hal_fusion_options {
 hal_status hal_fuse(hal_program *program, const hal_fusion_options *options, hal_decisions *decisions);
 void hal_decisions_clear(hal_decisions *decisions);
 
-/* Predicted time of a step: the larger of its bytes and its FLOPs over the machine's rates, and its launch. */
-double hal_step_predict_us(const hal_program *program, const hal_step *step, uint64_t rows,
-                           const hal_model_machine *machine);
+/* Predicted time of a step, as the policy has it: the larger of its bytes and its FLOPs over the machine's rates, and
+ * its launches. Of the options: rows, mode, info and machine. */
+double hal_step_predict_us(const hal_program *program, const hal_step *step, const hal_fusion_options *options);
 
 #endif

@@ -142,6 +142,7 @@ static hal_status fuse(hal_plan *plan, const char *choices)
                                             .no_reordering = plan->desc.no_reordering,
                                             .mode = plan->desc.mode,
                                             .rows = plan->has_rows ? plan->desc.measure_rows : 1,
+                                            .info = hal_device_get_info(plan->device),
                                             .machine = &plan->machine,
                                             .given = choices ? &given : NULL,
                                             .measure = hal_plan_measure_steps,

@@ -35,6 +35,13 @@ uint32_t hal_plan_after(const hal_plan *plan, uint32_t index, uint32_t steps[HAL
     return count;
 }
 
+double hal_plan_predict_us(const hal_plan *plan, uint32_t index, uint64_t rows)
+{
+    const hal_fusion_options options = {
+        .rows = rows, .mode = plan->desc.mode, .info = hal_device_get_info(plan->device), .machine = &plan->machine};
+    return hal_step_predict_us(&plan->program, &plan->program.steps[index], &options);
+}
+
 double hal_plan_floor_us(const hal_plan *plan, uint32_t index, uint64_t rows)
 {
     const hal_program *program = &plan->program;
@@ -190,14 +197,13 @@ hal_status hal_plan_spread(hal_plan *plan, bool force)
     if (plan->desc.streams == 1) {
         return HAL_OK;
     }
-    const hal_program *program = &plan->program;
-    const uint32_t steps = program->step_count;
+    const uint32_t steps = plan->program.step_count;
     const uint64_t rows = plan->has_rows ? plan->desc.measure_rows : 1;
     schedule s = {.stream = calloc(steps + 1, sizeof *s.stream), .finish = calloc(steps + 1, sizeof *s.finish)};
     double *cost = calloc(steps + 1, sizeof *cost), busy = 0;
     hal_status status = s.stream && s.finish && cost ? HAL_OK : no_memory(plan);
     for (uint32_t i = 0; status == HAL_OK && i < steps; i++) {
-        cost[i] = hal_step_predict_us(program, &program->steps[i], rows, &plan->machine);
+        cost[i] = hal_plan_predict_us(plan, i, rows);
         busy += hal_plan_floor_us(plan, i, rows);
         plan->serial_us += cost[i];
     }

@@ -40,7 +40,7 @@ static void report_step(const hal_plan *plan, const hal_plan_shape *shape, uint3
     out->result = program->tensors[y].name;
     out->bytes = hal_space_step_bytes(&space, program, step, shape->rows);
     out->flops = hal_space_flops(&space);
-    out->predicted_us = hal_step_predict_us(program, step, shape->rows, &plan->machine);
+    out->predicted_us = hal_plan_predict_us(plan, i, shape->rows);
     out->floor_us = hal_plan_floor_us(plan, i, shape->rows);
     out->measured_us = shape->measured_us[i];
     out->kernels = shape->kernels[i];

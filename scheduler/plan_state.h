@@ -128,7 +128,9 @@ void hal_plan_mean_add(hal_plan_mean *mean, double us);
 /* plan_lanes.c: streams for the steps, if that pays or is forced; else one. */
 hal_status hal_plan_spread(hal_plan *plan, bool force);
 void hal_plan_lanes_clear(hal_plan *plan);
-/* The least time of a step: its bytes once and its FLOPs, at the machine's rates. */
+/* What the model predicts for a step, and ... */
+double hal_plan_predict_us(const hal_plan *plan, uint32_t index, uint64_t rows);
+/* ... the least that it can take: its bytes once and its FLOPs, at the machine's rates. */
 double hal_plan_floor_us(const hal_plan *plan, uint32_t index, uint64_t rows);
 /* The steps whose results step `index` reads. */
 uint32_t hal_plan_after(const hal_plan *plan, uint32_t index, uint32_t steps[HAL_ROLES]);

@@ -149,8 +149,12 @@ void fusion_case_run(fusion_case *c, hal_mode mode, const char *what, char *step
     OK(hal_model_machine_find(hal_device_get_info(c->f->device), &machine));
     OK(hal_program_copy(hal_graph_program(c->graph), &program));
     OK(hal_fuse(&program,
-                &(hal_fusion_options){
-                    .policy = HAL_FUSE_ALL, .no_reordering = true, .mode = mode, .rows = c->rows, .machine = &machine},
+                &(hal_fusion_options){.policy = HAL_FUSE_ALL,
+                                      .no_reordering = true,
+                                      .mode = mode,
+                                      .rows = c->rows,
+                                      .info = hal_device_get_info(c->f->device),
+                                      .machine = &machine},
                 &decisions));
     *steps = 0;
     for (uint32_t i = 0; i < program.step_count; i++) {

@@ -2,6 +2,7 @@
  * the bound on programs. */
 #include "plan_case.h"
 
+#include "gemm.h"
 #include "rows.h"
 
 #include <math.h>
@@ -306,12 +307,49 @@ static void test_fixed(void **state)
     plan_case_close(&c);
 }
 
+/* Gate, up and SwiGLU as one GEMM, beside one without options; the kernels of each are those that the model charges. */
+static void expect_charged(fixture *f, hal_dtype dtype, uint64_t rows, uint64_t k, hal_mode mode)
+{
+    plan_case c;
+    plan_case_open(&c, f, rows, 1);
+    hal_graph *g = c.graph;
+    const hal_tensor x = hal_graph_input(g, "x", dtype, HAL_DIMS(HAL_ROWS, k));
+    const hal_tensor gate = hal_graph_gemm(g, x, plan_weight(&c, "gate", dtype, k, H), NULL);
+    const hal_tensor up = hal_graph_gemm(g, x, plan_weight(&c, "up", dtype, k, H), NULL);
+    hal_graph_output(g, "y", hal_graph_swiglu(g, gate, up));
+    hal_graph_output(g, "z", hal_graph_gemm(g, x, plan_weight(&c, "plain", dtype, k, H), NULL));
+    plan_case_memory(&c);
+    hal_plan *plan = plan_create(&c, HAL_PLAN(.fusion = HAL_FUSE_ALL, .mode = mode, .measure_rows = rows));
+    assert_int_equal(plan->program.step_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        gemm_phases phases;
+        hal_step_phases(hal_device_get_info(f->device), &plan->program, &plan->program.steps[i], rows, mode, &phases);
+        assert_int_equal(plan->newest->kernels[i], phases.bytes ? phases.kernels + 1 : 1);
+        assert_int_equal(plan->newest->workspaces[i], phases.bytes);
+    }
+    hal_plan_destroy(plan);
+    plan_case_close(&c);
+}
+
+static void test_charged(void **state)
+{
+    static const uint64_t depths[] = {24, 520, 2000}; /* the last are cut along k on wide devices */
+    for (int dtype = HAL_F32; dtype <= HAL_BF16; dtype++) {
+        for (int mode = HAL_MODE_FAST; mode <= HAL_MODE_STRICT; mode++) {
+            for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+                expect_charged(*state, (hal_dtype)dtype, 1, depths[i], (hal_mode)mode);
+                expect_charged(*state, (hal_dtype)dtype, ROWS, depths[i], (hal_mode)mode);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),  cmocka_unit_test(test_every_way), cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_replays), cmocka_unit_test(test_bound),     cmocka_unit_test(test_streams_and_destroy),
-        cmocka_unit_test(test_auto),    cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_auto),    cmocka_unit_test(test_fixed),     cmocka_unit_test(test_charged),
     };
     return ROWS_MAIN("plan", tests);
 }

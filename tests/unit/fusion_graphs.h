@@ -11,13 +11,22 @@ typedef struct fixture {
     hal_program program;
     hal_decisions decisions;
     hal_fusion_options options;
+    hal_device_info info;
     hal_model_machine machine;
     uint32_t names;
 } fixture;
 
 static inline fixture start_graph(hal_fusion policy)
 {
-    fixture f = {.options = {.policy = policy, .rows = 1024}};
+    fixture f = {.options = {.policy = policy, .rows = 1024},
+                 .info = {.type = HAL_DEVICE_DISCRETE,
+                          .compute_units = 132,
+                          .max_group_size = 1024,
+                          .max_group_dim = {1024, 1024, 64},
+                          .max_shared_memory = 232448,
+                          .subgroup_size = 32,
+                          .matrix_units = true,
+                          .async_matrix = true}};
     assert_int_equal(hal_graph_create(NULL, &f.graph), HAL_OK);
     assert_int_equal(hal_model_machine_named("H100", &f.machine), HAL_OK);
     return f;
@@ -50,6 +59,7 @@ static inline void fuse(fixture *f)
     if (hal_graph_status(f->graph) != HAL_OK) {
         fail_msg("%s", hal_last_error());
     }
+    f->options.info = &f->info;
     f->options.machine = &f->machine;
     assert_int_equal(hal_program_copy(hal_graph_program(f->graph), &f->program), HAL_OK);
     assert_int_equal(hal_fuse(&f->program, &f->options, &f->decisions), HAL_OK);

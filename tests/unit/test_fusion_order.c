@@ -60,6 +60,7 @@ static void out_of_memory_anywhere(void **state)
     enum { LAYERS = 12 };
     fixture f = start_graph(HAL_FUSE_ALL);
     add_layers(&f, LAYERS);
+    f.options.info = &f.info;
     f.options.machine = &f.machine;
     uint64_t failures = 0;
     for (uint64_t nth = 1;; nth++, failures++) {

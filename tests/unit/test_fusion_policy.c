@@ -56,6 +56,50 @@ static void one_phase_gains(void **state)
     end_graph(&f);
 }
 
+/* Gate and up of [rows, 256] in FP32 on a CPU of two cores. `views`: kernels read through them, as Vulkan's do. */
+static const hal_decision *gate_and_up_on_a_cpu(fixture *f, bool views, uint64_t rows)
+{
+    *f = start_graph(HAL_FUSE_MODEL);
+    f->options.rows = rows;
+    f->info = (hal_device_info){.type = HAL_DEVICE_CPU,
+                                .compute_units = 2,
+                                .max_group_size = 4096,
+                                .max_group_dim = {4096, 4096, 4096},
+                                .max_shared_memory = 1 << 20,
+                                .subgroups = views,
+                                .subgroup_shuffle = views,
+                                .subgroup_size = 8,
+                                .max_view_elements = views ? 1 << 27 : 0,
+                                .view_alignment = 16};
+    assert_int_equal(hal_model_machine_find(&f->info, &f->machine), HAL_OK);
+    const hal_tensor x = input(f, HAL_F32, HAL_DIMS(HAL_ROWS, 256));
+    const hal_tensor gate = hal_graph_gemm(f->graph, x, weights(f, HAL_F32, HAL_DIMS(256, 768)), NULL);
+    const hal_tensor up = hal_graph_gemm(f->graph, x, weights(f, HAL_F32, HAL_DIMS(256, 768)), NULL);
+    output(f, hal_graph_swiglu(f->graph, gate, up));
+    fuse(f);
+    return decision(f, "gemm, gemm + swiglu");
+}
+
+/* One kernel where a core's task has every option, which pays while launches count; two phases where none has. */
+static void devices_do_swiglu_in_their_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        bool views, fused;
+        uint64_t rows;
+    } cases[] = {{false, true, 16}, {false, false, 256}, {true, false, 16}, {true, false, 256}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture f;
+        const hal_decision *d = gate_and_up_on_a_cpu(&f, cases[i].views, cases[i].rows);
+        const uint64_t x = cases[i].rows * 256 * 4, w = 2 * 256 * 768 * 4, y = cases[i].rows * 768 * 4;
+        assert_non_null(d);
+        assert_int_equal(d->bytes_before, 2 * x + w + 5 * y);
+        assert_int_equal(d->bytes_after, cases[i].views ? 2 * x + w + y + 4 * y : x + w + y);
+        assert_int_equal(d->verdict, cases[i].fused ? HAL_VERDICT_FUSED : HAL_VERDICT_DECLINED);
+        end_graph(&f);
+    }
+}
+
 /* SiLU 48, multiply 72, quantise 36 MiB: 156 apart, 108 with SwiGLU, 60 if one kernel did all. */
 static void figures_of_the_activation_chain(void **state)
 {
@@ -264,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_of_an_ffn),
         cmocka_unit_test(one_phase_gains),
+        cmocka_unit_test(devices_do_swiglu_in_their_ways),
         cmocka_unit_test(figures_of_the_activation_chain),
         cmocka_unit_test(measurement_overrules_the_model),
         cmocka_unit_test(choices_are_followed),
