@@ -18,10 +18,12 @@ static struct {
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *pointer, size_t size);
+int __real_posix_memalign(void **pointer, size_t alignment, size_t size);
 void __real_free(void *pointer);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *pointer, size_t size);
+int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *pointer);
 
@@ -51,6 +53,11 @@ void *__wrap_calloc(size_t count, size_t size)
 void *__wrap_realloc(void *pointer, size_t size)
 {
     return allowed(pointer ? 0 : 1) ? __real_realloc(pointer, size) : NULL;
+}
+
+int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size)
+{
+    return allowed(1) ? __real_posix_memalign(pointer, alignment, size) : ENOMEM;
 }
 
 char *__wrap_strdup(const char *text)

@@ -17,10 +17,10 @@ grep -q 'VUID-' "$out" || { echo "the layer does not report an invalid call"; ex
 grep -q 'SYNC-HAZARD' "$out" || { echo "the layer does not report a hazard"; exit 1; }
 
 # The conformance suite runs here without its topic "stress": the layer's own memory grows with each device opened.
-# plan_memory counts every allocation of the process: the layer's would be taken for libhal's.
+# plan_memory and batch_memory count every allocation of the process: the layer's would be taken for libhal's.
 rc=0
 {
-    run_tests "$HAL_BUILD" -V -R '\.vulkan(\.|$)' -E '^(conformance|plan_memory)' || rc=1
+    run_tests "$HAL_BUILD" -V -R '\.vulkan(\.|$)' -E '^(conformance|plan_memory|batch_memory)' || rc=1
     HAL_BACKEND=vulkan HAL_CACHE_DIR=$HAL_BUILD/test-cache "$HAL_BUILD/bin/conformance" select device buffer stream event module command grid list replay \
         errors faults trace || rc=1
 } >"$out" 2>&1
