@@ -165,7 +165,7 @@ bool hal_space_may_fuse(const hal_program *program, const hal_step *producer, co
                         .tile = tile,
                         .reason = reason,
                         .reason_size = reason_size};
-    unsigned masks[HAL_SPACE_STATEMENTS];
+    unsigned masks[HAL_SPACE_STATEMENTS] = {0};
     bool joined = false;
     hal_space_of(program, producer, rows, &from);
     hal_space_of(program, consumer, rows, &to);

@@ -105,7 +105,8 @@ static void test_submissions(void **state)
     plan_case c;
     open_case(&c, *state);
     for (way how = FUSED; how < WAYS; how++) {
-        fail_each(&(a_life){c.f->device, live, check, &(told){&c, how}}, HAL_FAULT_SUBMIT, HAL_ERROR_BACKEND, how < MEASURED);
+        fail_each(&(a_life){c.f->device, live, check, &(told){&c, how}}, HAL_FAULT_SUBMIT, HAL_ERROR_BACKEND,
+                  how < MEASURED);
     }
     plan_case_close(&c);
 }
