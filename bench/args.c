@@ -190,12 +190,16 @@ static const struct {
                      NULL},
     [BENCH_TUNE] =
         {"tune", "choose kernels and tiles by measurement", "hal-bench tune [OPTIONS]",
-         "Times for each shape of a workload the kernels and tiles that fit, in turns with what the rules choose,\n"
-         "after checking that all give the same result, and keeps the best where it is surely faster: hal_gemm\n"
-         "takes it from then on. What the cost model has at thrice the best prediction is left out. The file is\n"
-         "saved after each shape: an interrupted run goes on where it was. A workload is\n"
+         "Times for each shape of a workload the kernels and tiles that fit a product, and the splits of the keys of "
+         "an\n"
+         "attention, in turns with what the rules choose, after checking that all give the same result, and keeps the\n"
+         "best where it is surely faster: hal_gemm and hal_attention take it from then on. What the cost model has at\n"
+         "thrice the best prediction is left out. The file is saved after each shape: an interrupted run goes on "
+         "where\n"
+         "it was. A workload is\n"
          "  {\"shapes\": [{\"m\": 16, \"n\": 3072, \"k\": 1024, \"dtype\": \"bf16\", \"trans_b\": true, \"count\": "
-         "36}]}\n",
+         "36},\n"
+         "   {\"op\": \"attention\", \"q_heads\": 32, \"kv_heads\": 8, \"head_dim\": 128, \"kv_length\": 4096}]}\n",
          "  hal-bench tune\n"
          "  hal-bench tune --backend opencl --workload shapes.json --seconds 5\n"
          "  hal-bench tune --output tuning.json --again\n",

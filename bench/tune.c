@@ -1,4 +1,5 @@
-/* tune.c - hal-bench tune: which kernel and tile a device multiplies fastest with, for the shapes of a workload. The
+/* tune.c - hal-bench tune: which kernel and tile a device multiplies fastest with, and in how many splits it attends to
+ * many keys, for the shapes of a workload. The
  * file is saved after each shape, so that an interrupted run goes on where it was. */
 #include "tune.h"
 
@@ -12,7 +13,10 @@
 enum { MOST_SHAPES = 256, MOST_FILE = 1 << 20 };
 
 typedef struct shape {
-    uint64_t m, n, k, count;
+    bool attention;
+    uint64_t m, n, k;                                          /* of a product */
+    uint64_t q_length, kv_length, q_heads, kv_heads, head_dim; /* of an attention */
+    uint64_t batch, count;
     hal_dtype dtype;
     bool trans_b;
     bool done, skipped; /* measured now; known before */
@@ -45,6 +49,21 @@ static bool read_count(const cJSON *item, const char *name, uint64_t fallback, u
     return (double)*value == number->valuedouble;
 }
 
+static bool read_product(const cJSON *item, shape *s)
+{
+    const cJSON *trans_b = cJSON_GetObjectItemCaseSensitive(item, "trans_b");
+    s->trans_b = cJSON_IsTrue(trans_b);
+    return (!trans_b || cJSON_IsBool(trans_b)) && read_count(item, "m", 0, &s->m) && read_count(item, "n", 0, &s->n) &&
+           read_count(item, "k", 0, &s->k);
+}
+
+static bool read_attention(const cJSON *item, shape *s)
+{
+    return read_count(item, "q_heads", 0, &s->q_heads) && read_count(item, "kv_heads", s->q_heads, &s->kv_heads) &&
+           read_count(item, "head_dim", 0, &s->head_dim) && read_count(item, "q_length", 1, &s->q_length) &&
+           read_count(item, "kv_length", 0, &s->kv_length) && read_count(item, "batch", 1, &s->batch);
+}
+
 static bool read_shape(const cJSON *item, shape *s)
 {
     static const hal_dtype dtypes[] = {HAL_F32, HAL_F16, HAL_BF16};
@@ -55,18 +74,16 @@ static bool read_shape(const cJSON *item, shape *s)
         if (name ? !strcmp(name, hal_dtype_name(dtypes[i])) : i == 0)
             s->dtype = dtypes[i];
     const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-    const cJSON *trans_b = cJSON_GetObjectItemCaseSensitive(item, "trans_b");
-    s->trans_b = cJSON_IsTrue(trans_b);
-    return (!dtype || name) && (!trans_b || cJSON_IsBool(trans_b)) &&
-           (!op || (cJSON_IsString(op) && !strcmp(op->valuestring, "gemm"))) && s->dtype != HAL_DTYPE_DEFAULT &&
-           read_count(item, "m", 0, &s->m) && read_count(item, "n", 0, &s->n) && read_count(item, "k", 0, &s->k) &&
+    s->attention = cJSON_IsString(op) && !strcmp(op->valuestring, "attention");
+    return (!dtype || name) && (!op || s->attention || (cJSON_IsString(op) && !strcmp(op->valuestring, "gemm"))) &&
+           s->dtype != HAL_DTYPE_DEFAULT && (s->attention ? read_attention(item, s) : read_product(item, s)) &&
            read_count(item, "count", 1, &s->count);
 }
 
 static bool read_workload(const char *path, workload *w)
 {
     size_t size;
-    char error[400], what[100], *text = bench_file_read(path, MOST_FILE, &size, error, sizeof error);
+    char error[400], what[200], *text = bench_file_read(path, MOST_FILE, &size, error, sizeof error);
     cJSON *root = text ? cJSON_Parse(text) : NULL;
     const cJSON *shapes = cJSON_GetObjectItemCaseSensitive(root, "shapes"), *item;
     bool good = cJSON_IsArray(shapes) && cJSON_GetArraySize(shapes) >= 1;
@@ -79,8 +96,11 @@ static bool read_workload(const char *path, workload *w)
         if (!good)
             break;
         good = w->count < MOST_SHAPES && read_shape(item, &w->shapes[w->count]);
-        snprintf(what, sizeof what, "shape %u: wants op gemm, m, n, k, and may have dtype, trans_b, count; at most %d",
-                 w->count, MOST_SHAPES);
+        snprintf(
+            what, sizeof what,
+            "shape %u: wants m, n, k and may have trans_b, or op attention, q_heads, head_dim, kv_length and may have "
+            "kv_heads, q_length, batch; dtype, count; at most %d",
+            w->count, MOST_SHAPES);
         if (!good)
             refuse(path, what);
         w->count += good;
@@ -90,8 +110,8 @@ static bool read_workload(const char *path, workload *w)
     return good;
 }
 
-/* A feed-forward layer: Qwen3-8B's on GPUs (its config.json), a quarter of its width on CPU devices; one token, a few,
- * and a prompt. */
+/* A decoder layer: Qwen3-8B's on GPUs (its config.json), a quarter of its width on CPU devices; the products of its
+ * feed-forward part for one token, a few, and a prompt, and a token's attention. */
 static void default_workload(const bench_device *device, workload *w)
 {
     static const uint64_t rows[] = {1, 16, 256};
@@ -104,14 +124,42 @@ static void default_workload(const bench_device *device, workload *w)
                                             .k = down ? inner : hidden,
                                             .count = down ? 1 : 2,
                                             .dtype = cpu ? HAL_F32 : HAL_BF16};
+    w->shapes[w->count++] = (shape){.attention = true,
+                                    .q_heads = cpu ? 8 : 32,
+                                    .kv_heads = cpu ? 2 : 8,
+                                    .head_dim = 128,
+                                    .q_length = 1,
+                                    .kv_length = 4096,
+                                    .batch = 1,
+                                    .count = 1,
+                                    .dtype = cpu ? HAL_F32 : HAL_BF16};
+}
+
+static const char *name_of(const shape *s, char text[96])
+{
+    if (s->attention)
+        snprintf(text, 96, "attention %llux%llu/%llux%llu, %llux%llu keys", (unsigned long long)s->batch,
+                 (unsigned long long)s->q_heads, (unsigned long long)s->kv_heads, (unsigned long long)s->head_dim,
+                 (unsigned long long)s->q_length, (unsigned long long)s->kv_length);
+    else
+        snprintf(text, 96, "%llux%llux%llu%s", (unsigned long long)s->m, (unsigned long long)s->n,
+                 (unsigned long long)s->k, s->trans_b ? " nt" : "");
+    return text;
+}
+
+/* Products and sums of a call, up to a factor. */
+static double work_of(const shape *s)
+{
+    return s->attention ? 2 * (double)s->batch * (double)s->q_heads * (double)s->q_length * (double)s->kv_length *
+                              (double)s->head_dim
+                        : (double)s->m * (double)s->n * (double)s->k;
 }
 
 /* What takes longest in all comes first. */
 static int by_work(const void *x, const void *y)
 {
     const shape *a = x, *b = y;
-    const double work_a = (double)a->count * (double)a->m * (double)a->n * (double)a->k;
-    const double work_b = (double)b->count * (double)b->m * (double)b->n * (double)b->k;
+    const double work_a = (double)a->count * work_of(a), work_b = (double)b->count * work_of(b);
     return (work_a < work_b) - (work_a > work_b);
 }
 
@@ -126,12 +174,12 @@ typedef struct tuning {
 
 static bool on_progress(void *user, hal_tune_stage stage, uint32_t index, uint32_t count)
 {
+    char name[96];
     tuning *t = user;
     t->run->step = t->index;
     t->run->steps = t->count;
-    bench_progress(t->run, "%s: %llux%llux%llu %s, %s %u of %u", t->device->select, (unsigned long long)t->now->m,
-                   (unsigned long long)t->now->n, (unsigned long long)t->now->k, hal_dtype_name(t->now->dtype),
-                   stage == HAL_TUNE_CHECK ? "checking" : "timing", index + 1, count);
+    bench_progress(t->run, "%s: %s %s, %s %u of %u", t->device->select, name_of(t->now, name),
+                   hal_dtype_name(t->now->dtype), stage == HAL_TUNE_CHECK ? "checking" : "timing", index + 1, count);
     return !bench_interrupted();
 }
 
@@ -139,13 +187,18 @@ static hal_status tune_shape(tuning *t, hal_device *device, shape *s)
 {
     const bench_options *o = t->run->options;
     const hal_gemm_desc *gemm = HAL_GEMM(.m = s->m, .n = s->n, .k = s->k, .dtype = s->dtype, .trans_b = s->trans_b);
+    const hal_attention_desc *attention =
+        HAL_ATTENTION(.batch = s->batch, .q_heads = (uint32_t)s->q_heads, .kv_heads = (uint32_t)s->kv_heads,
+                      .head_dim = (uint32_t)s->head_dim, .q_length = s->q_length, .kv_length = s->kv_length,
+                      .dtype = s->dtype);
+    const hal_tune_desc *desc =
+        HAL_TUNE(.gemm = s->attention ? NULL : gemm, .attention = s->attention ? attention : NULL,
+                 .seconds = o->quick ? 0.05 : o->seconds, .progress = on_progress, .user = t);
     s->result.struct_size = sizeof s->result;
-    hal_status status = hal_tune_known(device, gemm, &s->skipped, &s->result);
+    hal_status status = hal_tune_known(device, desc, &s->skipped, &s->result);
     s->skipped = s->skipped && !o->again;
     if (status == HAL_OK && !s->skipped) {
-        status = hal_tune(
-            device, HAL_TUNE(.gemm = gemm, .seconds = o->quick ? 0.05 : o->seconds, .progress = on_progress, .user = t),
-            &s->result);
+        status = hal_tune(device, desc, &s->result);
         s->done = status == HAL_OK;
     }
     if (status != HAL_OK && status != HAL_TIMEOUT)
@@ -187,7 +240,7 @@ static bool tune_device(bench_run *run, const bench_device *device, workload *w)
 
 static void print_shapes(const bench_run *run, const bench_device *device, const workload *w)
 {
-    char before[24], after[24];
+    char before[24], after[24], name[96];
     double sum_before = 0, sum_after = 0;
     bench_table *table =
         bench_table_create("<shape|<type|count|<by rule|time|<chosen|time|gain|candidates|pruned|wrong|<");
@@ -196,8 +249,7 @@ static void print_shapes(const bench_run *run, const bench_device *device, const
         const hal_tune_result *r = &s->result;
         if (!s->done && !s->skipped && !*s->note)
             continue; /* interrupted before */
-        bench_table_cell(table, BENCH_TONE_PLAIN, "%llux%llux%llu%s", (unsigned long long)s->m,
-                         (unsigned long long)s->n, (unsigned long long)s->k, s->trans_b ? " nt" : "");
+        bench_table_cell(table, BENCH_TONE_PLAIN, "%s", name_of(s, name));
         bench_table_cell(table, BENCH_TONE_PLAIN, "%s", hal_dtype_name(s->dtype));
         bench_table_cell(table, BENCH_TONE_PLAIN, "%llu", (unsigned long long)s->count);
         bench_table_cell(table, BENCH_TONE_DIM, "%s", *r->rule ? r->rule : "-");
@@ -224,6 +276,20 @@ static void print_shapes(const bench_run *run, const bench_device *device, const
                 sum_before / sum_after);
 }
 
+static void add_sizes(cJSON *item, const shape *s)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } product[] = {{"m", s->m}, {"n", s->n}, {"k", s->k}},
+      attention[] = {{"batch", s->batch},       {"q_heads", s->q_heads},   {"kv_heads", s->kv_heads},
+                     {"head_dim", s->head_dim}, {"q_length", s->q_length}, {"kv_length", s->kv_length}};
+    const size_t count = s->attention ? sizeof attention / sizeof attention[0] : sizeof product / sizeof product[0];
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddNumberToObject(item, s->attention ? attention[i].name : product[i].name,
+                                (double)(s->attention ? attention[i].value : product[i].value));
+}
+
 static void add_shapes(cJSON *results, const bench_device *device, const workload *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {
@@ -234,11 +300,9 @@ static void add_shapes(cJSON *results, const bench_device *device, const workloa
         cJSON_AddStringToObject(item, "kind", "tune");
         cJSON_AddStringToObject(item, "backend", device->info.backend);
         cJSON_AddStringToObject(item, "device", device->info.name);
-        cJSON_AddStringToObject(item, "op", "gemm");
+        cJSON_AddStringToObject(item, "op", s->attention ? "attention" : "gemm");
         cJSON_AddStringToObject(item, "dtype", hal_dtype_name(s->dtype));
-        cJSON_AddNumberToObject(item, "m", (double)s->m);
-        cJSON_AddNumberToObject(item, "n", (double)s->n);
-        cJSON_AddNumberToObject(item, "k", (double)s->k);
+        add_sizes(item, s);
         cJSON_AddNumberToObject(item, "count", (double)s->count);
         cJSON_AddStringToObject(item, "choice", s->result.choice);
         cJSON_AddNumberToObject(item, "us", s->result.us);

@@ -201,8 +201,7 @@ static hal_status check_combination(const hal_attention_desc *d)
     return HAL_OK;
 }
 
-/* Checks all but the workspace. *empty: there is nothing to do. */
-static hal_status resolve(const hal_attention_desc *told, bool spans, attention_problem *p, bool *empty)
+hal_status hal_attention_resolve(const hal_attention_desc *told, bool spans, attention_problem *p, bool *empty)
 {
     hal_attention_desc *d = &p->desc;
     memset(p, 0, sizeof *p);
@@ -298,6 +297,80 @@ static hal_status plan_kernel(hal_device *device, const attention_problem *p, bo
     return status;
 }
 
+static uint64_t workspace_bytes(const attention_problem *p, const attention_plan *plan)
+{
+    return plan->splits > 1 ? hal_attention_part_elements(p, plan->splits) * sizeof(float) : 0;
+}
+
+hal_tuned_shape hal_attention_shape(const attention_problem *p)
+{
+    return (hal_tuned_shape){.op = HAL_TUNED_ATTENTION,
+                             .dtype = p->desc.dtype,
+                             .m = p->rows,
+                             .n = p->desc.head_dim,
+                             .k = (uint32_t)p->desc.kv_length,
+                             .batch = (uint32_t)(p->desc.batch * p->desc.kv_heads)};
+}
+
+static gemm_choice choice_of(const attention_plan *plan)
+{
+    gemm_choice choice = {.tile_m = plan->rows, .tile_n = plan->splits};
+    memcpy(choice.kernel, plan->launch.spec.name, sizeof choice.kernel);
+    return choice;
+}
+
+/* The plan with so many splits, if that is the choice then. */
+static bool plan_choice(hal_device *device, const attention_problem *p, uint32_t without, const gemm_choice *choice,
+                        attention_plan *plan)
+{
+    attention_problem split = *p;
+    split.desc.splits = choice->tile_n;
+    if (plan_kernel(device, &split, true, without, plan) != HAL_OK) {
+        return false;
+    }
+    const gemm_choice got = choice_of(plan);
+    return hal_gemm_same_choice(&got, choice);
+}
+
+/* The device's tunings are asked in the mode that may split, where splits are not told and there is room for them. */
+static bool plan_tuned(hal_device *device, const attention_problem *p, bool may_split, uint32_t without,
+                       attention_plan *plan)
+{
+    gemm_choice choice;
+    if (!may_split || p->desc.splits || without || p->desc.mode != HAL_MODE_FAST || p->desc.kv_length == 0 ||
+        p->desc.batch * p->desc.kv_heads > HAL_MAX_DIMENSION) {
+        return false;
+    }
+    const hal_tuned_shape shape = hal_attention_shape(p);
+    return hal_tuning_find(device, &shape, &choice) && plan_choice(device, p, without, &choice, plan);
+}
+
+hal_status hal_attention_choices(hal_device *device, const attention_problem *p, gemm_choice choices[GEMM_MOST_CHOICES],
+                                 uint32_t *count, uint64_t *workspace)
+{
+    static const uint32_t splits[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}; /* 0: as the rules say */
+    hal_status status = HAL_OK;
+    *count = 0;
+    *workspace = 0;
+    for (size_t i = 0; status == HAL_OK && i < sizeof splits / sizeof splits[0]; i++) {
+        attention_problem split = *p;
+        attention_plan plan;
+        split.desc.splits = splits[i];
+        status = plan_kernel(device, &split, true, 0, &plan);
+        const gemm_choice got = choice_of(&plan);
+        bool known = status != HAL_OK;
+        for (uint32_t c = 0; c < *count; c++) {
+            known = known || hal_gemm_same_choice(&choices[c], &got);
+        }
+        if (!known) {
+            const uint64_t bytes = workspace_bytes(p, &plan);
+            choices[(*count)++] = got;
+            *workspace = bytes > *workspace ? bytes : *workspace;
+        }
+    }
+    return status;
+}
+
 /* Outputs share memory with nothing else. */
 static hal_status check_outputs(const attention_problem *p)
 {
@@ -363,6 +436,15 @@ static hal_status record_outputs(hal_cmdlist *list, const attention_problem *p, 
     return status;
 }
 
+/* The splits' parts in the workspace. */
+static hal_status place_parts(attention_problem *p, const attention_plan *plan)
+{
+    hal_operand *parts = &p->operands[ATTENTION_PARTS];
+    *parts =
+        vector("workspace", plan->splits > 1, p->desc.workspace, HAL_F32, hal_attention_part_elements(p, plan->splits));
+    return hal_operand_resolve(op, parts, true);
+}
+
 static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without,
                          const attention_list *work)
 {
@@ -370,24 +452,20 @@ static hal_status record(hal_cmdlist *list, const hal_attention_desc *desc, uint
     attention_plan plan;
     hal_operator_launch scores;
     bool empty;
-    hal_status status = resolve(desc, true, &p, &empty);
+    hal_status status = hal_attention_resolve(desc, true, &p, &empty);
     if (status != HAL_OK || empty) {
         return status;
     }
     hal_device *device = hal_cmdlist_device(list);
     const bool has_scores = p.operands[ATTENTION_SCORES].present;
     hal_operands_align_slots(list, p.operands, ATTENTION_OPERANDS);
-    status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
+    if (!plan_tuned(device, &p, given(&p.desc.workspace), without, &plan) || place_parts(&p, &plan) != HAL_OK) {
+        status = plan_kernel(device, &p, given(&p.desc.workspace), without, &plan);
+        status = status == HAL_OK ? place_parts(&p, &plan) : status;
+    }
     if (status == HAL_OK && has_scores) {
         status = hal_attention_plan_scores(hal_device_get_info(device), &p, &scores);
     }
-    if (status != HAL_OK) {
-        return status;
-    }
-    hal_operand *parts = &p.operands[ATTENTION_PARTS];
-    *parts =
-        vector("workspace", plan.splits > 1, p.desc.workspace, HAL_F32, hal_attention_part_elements(&p, plan.splits));
-    status = hal_operand_resolve(op, parts, true);
     status = status == HAL_OK ? check_outputs(&p) : status;
     status = status == HAL_OK ? record_outputs(list, &p, &plan, work) : status;
     return status == HAL_OK && has_scores ? record_scores(list, &p, &scores) : status;
@@ -399,6 +477,25 @@ hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *de
     return status == HAL_OK ? hal_cmdlist_noted(list, record(list, desc, without, NULL)) : status;
 }
 
+hal_status hal_attention_chosen(hal_cmdlist *list, const hal_attention_desc *desc, const gemm_choice *choice)
+{
+    attention_problem p;
+    attention_plan plan;
+    bool empty;
+    hal_status status = hal_attention_resolve(desc, true, &p, &empty);
+    if (status != HAL_OK || empty) {
+        return status;
+    }
+    if (!plan_choice(hal_cmdlist_device(list), &p, 0, choice, &plan)) {
+        return hal_fail(HAL_ERROR_UNSUPPORTED,
+                        "%s: %s with %u rows and %u splits does not fit the problem or the device", op, choice->kernel,
+                        choice->tile_m, choice->tile_n);
+    }
+    hal_attention_desc split = p.desc;
+    split.splits = choice->tile_n;
+    return record(list, &split, 0, NULL);
+}
+
 hal_status hal_attention_listed(hal_cmdlist *list, const hal_attention_desc *desc, const attention_list *work)
 {
     return hal_cmdlist_noted(list, record(list, desc, 0, work));
@@ -407,11 +504,6 @@ hal_status hal_attention_listed(hal_cmdlist *list, const hal_attention_desc *des
 hal_status hal_attention(hal_cmdlist *list, const hal_attention_desc *desc)
 {
     return hal_attention_without(list, desc, 0);
-}
-
-static uint64_t workspace_bytes(const attention_problem *p, const attention_plan *plan)
-{
-    return plan->splits > 1 ? hal_attention_part_elements(p, plan->splits) * sizeof(float) : 0;
 }
 
 /* Compiles the kernels of a plan. */
@@ -436,11 +528,15 @@ hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc 
     }
     *size = 0;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_attention_workspace: device");
-    if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty ||
+    if (status != HAL_OK || (status = hal_attention_resolve(desc, false, &p, &empty)) != HAL_OK || empty ||
         (status = plan_kernel(device, &p, true, 0, &plan)) != HAL_OK) {
         return status;
     }
     *size = workspace_bytes(&p, &plan);
+    if (plan_tuned(device, &p, true, 0, &plan)) { /* the rules' too: they choose again if the tuning is gone */
+        const uint64_t tuned = workspace_bytes(&p, &plan);
+        *size = tuned > *size ? tuned : *size;
+    }
     return HAL_OK;
 }
 
@@ -449,7 +545,7 @@ hal_status hal_attention_layout(hal_device *device, const hal_attention_desc *de
     attention_problem p;
     attention_plan plan;
     bool empty;
-    hal_status status = resolve(desc, false, &p, &empty);
+    hal_status status = hal_attention_resolve(desc, false, &p, &empty);
     status = status == HAL_OK ? plan_kernel(device, &p, true, 0, &plan) : status;
     status = status == HAL_OK ? prepare(device, &p, &plan) : status;
     if (status == HAL_OK) {
@@ -464,10 +560,13 @@ hal_status hal_attention_prepare(hal_device *device, const hal_attention_desc *d
     attention_plan plan;
     bool empty;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_attention_prepare: device");
-    if (status != HAL_OK || (status = resolve(desc, false, &p, &empty)) != HAL_OK || empty) {
+    if (status != HAL_OK || (status = hal_attention_resolve(desc, false, &p, &empty)) != HAL_OK || empty) {
         return status;
     }
-    status = plan_kernel(device, &p, given(&p.desc.workspace), 0, &plan);
+    const bool may_split = given(&p.desc.workspace);
+    if (!plan_tuned(device, &p, may_split, 0, &plan)) {
+        status = plan_kernel(device, &p, may_split, 0, &plan);
+    }
     status = status == HAL_OK ? prepare(device, &p, &plan) : status;
     if (status == HAL_OK && p.operands[ATTENTION_SCORES].present) {
         hal_operator_launch launch;

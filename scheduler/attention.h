@@ -3,7 +3,7 @@
 #define HAL_ATTENTION_H
 
 #include "kernel_attention.h"
-#include "operand.h"
+#include "tuning.h"
 
 /* The scores, in the table of operands only: their kernel has them in o's place. */
 #define ATTENTION_SCORES   ATTENTION_SPANS
@@ -56,6 +56,16 @@ typedef struct attention_list {
 hal_status hal_attention_layout(hal_device *device, const hal_attention_desc *desc, attention_list *list);
 /* hal_attention over such a list. Where the operands need a kernel with other tiles, it goes over the whole grid. */
 hal_status hal_attention_listed(hal_cmdlist *cmdlist, const hal_attention_desc *desc, const attention_list *list);
+
+/* Checks all but the workspace. *empty: there is nothing to do. `spans`: operands must be given. */
+hal_status hal_attention_resolve(const hal_attention_desc *desc, bool spans, attention_problem *problem, bool *empty);
+
+/* For tuning: what the choices depend on; those that fit, the rules' first, with the workspace that all of them need;
+ * hal_attention with one, HAL_ERROR_UNSUPPORTED where it does not fit. A choice's tile is rows and splits. */
+hal_tuned_shape hal_attention_shape(const attention_problem *p);
+hal_status hal_attention_choices(hal_device *device, const attention_problem *p, gemm_choice choices[GEMM_MOST_CHOICES],
+                                 uint32_t *count, uint64_t *workspace);
+hal_status hal_attention_chosen(hal_cmdlist *list, const hal_attention_desc *desc, const gemm_choice *choice);
 
 /* hal_attention without some kernels (bits of attention_kernel). */
 hal_status hal_attention_without(hal_cmdlist *list, const hal_attention_desc *desc, uint32_t without);

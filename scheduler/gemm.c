@@ -298,9 +298,9 @@ static hal_status plan_kernel(hal_device *device, const gemm_problem *problem, u
 
 void hal_gemm_ask_tunings(hal_device *device, gemm_problem *problem, uint32_t without, gemm_choice *choice)
 {
-    if (problem->mode == HAL_MODE_FAST && without == 0 && !hal_gemm_has_options(problem) &&
-        hal_tuning_find(device, problem, choice)) {
-        problem->want = choice;
+    if (problem->mode == HAL_MODE_FAST && without == 0 && !hal_gemm_has_options(problem)) {
+        const hal_tuned_shape shape = hal_gemm_shape(problem);
+        problem->want = hal_tuning_find(device, &shape, choice) ? choice : NULL;
     }
 }
 

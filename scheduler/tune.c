@@ -3,8 +3,6 @@
 
 #include "core.h"
 #include "internal.h"
-#include <hal/model.h>
-
 #include <math.h>
 
 static const char op[] = "hal_tune";
@@ -12,27 +10,28 @@ static const double default_seconds = 2, least_turn = 0.002; /* of timing; of a 
 static const double prune_above = 3; /* times the best prediction: predictions are floors, not times */
 enum { MOST_ROUNDS = 21, LEAST_ROUNDS = 5, MOST_REPEATS = 64 };
 static const double hopeless = 4; /* times the incumbent: one round says enough */
-enum { OPERANDS = 3, CHUNK = 1 << 20, MOST_WAIT = 60 /* seconds */ };
+enum { CHUNK = 1 << 20, MOST_WAIT = 60 /* seconds */ };
 
 typedef struct tuner {
     hal_device *device;
     hal_stream *stream;
     hal_tune_desc desc;
-    hal_gemm_desc gemm; /* of the tuner's own operands */
+    hal_tune_subject subject; /* on operands of the tuner's own */
     hal_tune_run_fn run;
     void *run_user;
-    hal_buffer *buffers[OPERANDS]; /* a, b, d */
-    uint64_t sizes[OPERANDS];
-    gemm_choice choices[GEMM_MOST_CHOICES];
-    bool out[GEMM_MOST_CHOICES]; /* pruned or wrong */
-    uint32_t count;
-    uint8_t *want, *got; /* bytes of d */
+    hal_buffer *buffers[HAL_TUNE_OPERANDS + 1]; /* and a workspace */
+    bool out[GEMM_MOST_CHOICES];                /* pruned or wrong */
+    uint8_t *want, *got;                        /* bytes of the result */
     hal_tune_result result;
 } tuner;
 
-static void describe(const gemm_choice *c, char text[64])
+static void describe(hal_tuned_op of, const gemm_choice *c, char text[64])
 {
-    snprintf(text, 64, "%s %ux%ux%u", c->kernel, c->tile_m, c->tile_n, c->tile_k);
+    if (of == HAL_TUNED_ATTENTION) {
+        snprintf(text, 64, "%s %u rows, %u split%s", c->kernel, c->tile_m, c->tile_n, c->tile_n == 1 ? "" : "s");
+    } else {
+        snprintf(text, 64, "%s %ux%ux%u", c->kernel, c->tile_m, c->tile_n, c->tile_k);
+    }
 }
 
 /* HAL_TIMEOUT is for who asks to stop. */
@@ -69,100 +68,42 @@ static hal_status fill(tuner *t, hal_buffer *buffer, uint64_t size, hal_dtype dt
 
 static hal_status open_operands(tuner *t)
 {
-    const hal_gemm_desc *g = &t->gemm;
-    const uint64_t batch = g->batch ? g->batch : 1;
-    const uint64_t matrices[OPERANDS] = {g->m * g->k, g->k * g->n, g->m * g->n};
+    hal_tune_subject *s = &t->subject;
+    const uint32_t result = s->operands - 1;
+    hal_span spans[HAL_TUNE_OPERANDS] = {{0}};
     hal_status status = hal_stream_create(t->device, HAL_STREAM(.label = op), &t->stream);
-    for (uint32_t i = 0; status == HAL_OK && i < OPERANDS; i++) {
-        const hal_dtype dtype = i == 2 ? g->dtype_d : g->dtype;
-        t->sizes[i] = matrices[i] * batch * hal_dtype_size(dtype);
-        status = hal_buffer_create(t->device, HAL_BUFFER(.size = t->sizes[i], .label = op), &t->buffers[i]);
-        status = status == HAL_OK ? fill(t, t->buffers[i], t->sizes[i], dtype, i + 1) : status;
+    for (uint32_t i = 0; status == HAL_OK && i < s->operands; i++) {
+        status = hal_buffer_create(t->device, HAL_BUFFER(.size = s->sizes[i], .label = op), &t->buffers[i]);
+        status = status == HAL_OK ? fill(t, t->buffers[i], s->sizes[i], s->dtypes[i], i + 1) : status;
+        spans[i] = hal_whole(t->buffers[i]);
     }
-    t->want = status == HAL_OK ? malloc(t->sizes[2]) : NULL;
-    t->got = status == HAL_OK ? malloc(t->sizes[2]) : NULL;
+    status = status == HAL_OK ? hal_tune_subject_bind(t->device, s, spans) : status;
+    t->result.candidates = s->count;
+    if (status == HAL_OK && s->workspace) {
+        hal_buffer **workspace = &t->buffers[HAL_TUNE_OPERANDS];
+        status = hal_buffer_create(t->device, HAL_BUFFER(.size = s->workspace, .label = op), workspace);
+        s->attention.workspace = hal_whole(*workspace);
+    }
+    t->want = status == HAL_OK ? malloc(s->sizes[result]) : NULL;
+    t->got = status == HAL_OK ? malloc(s->sizes[result]) : NULL;
     if (status == HAL_OK && (!t->want || !t->got)) {
         status = hal_fail(HAL_ERROR_OUT_OF_MEMORY, "%s: out of host memory", op);
     }
-    t->gemm.a = t->buffers[0] ? hal_whole(t->buffers[0]) : t->gemm.a;
-    t->gemm.b = t->buffers[1] ? hal_whole(t->buffers[1]) : t->gemm.b;
-    t->gemm.d = t->buffers[2] ? hal_whole(t->buffers[2]) : t->gemm.d;
     return status;
 }
 
+/* A download may still be on its way to where the host's bytes are: then these are rather lost. */
 static void close_operands(tuner *t)
 {
-    for (uint32_t i = 0; i < OPERANDS; i++) {
+    const bool idle = !t->stream || hal_stream_wait(t->stream, HAL_SECONDS(MOST_WAIT)) == HAL_OK;
+    for (uint32_t i = 0; i <= HAL_TUNE_OPERANDS; i++) {
         hal_buffer_destroy(t->buffers[i]);
     }
     hal_stream_destroy(t->stream);
-    free(t->want);
-    free(t->got);
-}
-
-/* The plain product that is meant, and its candidates. */
-static hal_status open_problem(tuner *t, const hal_gemm_desc *given)
-{
-    gemm_problem p;
-    bool empty;
-    hal_status status = hal_gemm_resolve(given, false, &p, &empty);
-    if (status != HAL_OK) {
-        return status;
+    if (idle) {
+        free(t->want);
+        free(t->got);
     }
-    if (empty || p.k == 0 || hal_gemm_has_options(&p)) {
-        return hal_fail(HAL_ERROR_UNSUPPORTED,
-                        "%s: nothing to choose: the product is empty, or has options that one kernel alone can do", op);
-    }
-    t->gemm = (hal_gemm_desc){.struct_size = sizeof t->gemm,
-                              .m = p.m,
-                              .n = p.n,
-                              .k = p.k,
-                              .batch = p.batch,
-                              .stride_a = (uint64_t)p.m * p.k,
-                              .stride_b = (uint64_t)p.k * p.n,
-                              .dtype = p.operands[GEMM_A].dtype,
-                              .dtype_d = p.operands[GEMM_D].dtype,
-                              .trans_a = p.trans_a,
-                              .trans_b = p.trans_b};
-    status = hal_gemm_resolve(&t->gemm, false, &p, &empty); /* its sizes have no more than 64 bits */
-    status = status == HAL_OK ? open_operands(t) : status;
-    if (status == HAL_OK && (status = hal_gemm_resolve(&t->gemm, true, &p, &empty)) == HAL_OK) {
-        t->count = hal_gemm_choices(&t->device->info, &p, t->choices);
-        t->result.candidates = t->count;
-    }
-    return status;
-}
-
-/* How many times slower a kernel is than the model's machine: a CPU device that runs kernels made for GPUs. */
-static double slowness(hal_device_type type, const gemm_choice *c)
-{
-    const gemm_kernel kernel = strncmp(c->kernel, "gemm_task", 9) == 0 ? GEMM_KERNEL_TASK : 0;
-    return type == HAL_DEVICE_CPU ? hal_gemm_slowest(type, GEMM_KERNEL_TASK) / hal_gemm_slowest(type, kernel) : 1;
-}
-
-/* A floor: the FLOPs with the last wave of tiles as it is, or the bytes that such tiles read. */
-static double predict(const tuner *t, const hal_model_machine *machine, const gemm_choice *c)
-{
-    const hal_gemm_desc *g = &t->gemm;
-    const hal_model_gemm gemm = {.m = g->m,
-                                 .k = g->k,
-                                 .n = g->n,
-                                 .tile_m = c->tile_m,
-                                 .tile_k = c->tile_k ? c->tile_k : 16,
-                                 .tile_n = c->tile_n,
-                                 .a_size = hal_dtype_size(g->dtype),
-                                 .b_size = hal_dtype_size(g->dtype),
-                                 .d_size = hal_dtype_size(g->dtype_d)};
-    hal_model_gemm_cost cost;
-    if (hal_model_gemm_costs(&gemm, &cost) != HAL_OK || !cost.tiles) {
-        return 0;
-    }
-    const double tiles = (double)cost.tiles * (double)g->batch, units = t->device->info.compute_units;
-    const double waves = ceil(tiles / units) * units / tiles;
-    const double padded = (double)cost.tiles * c->tile_m * c->tile_n / ((double)g->m * (double)g->n);
-    return slowness(t->device->info.type, c) *
-           hal_model_floor_us(machine, g->dtype, (double)cost.flops * (double)g->batch * waves * padded,
-                              (double)cost.traffic * (double)g->batch);
 }
 
 static hal_status prune(tuner *t)
@@ -170,11 +111,11 @@ static hal_status prune(tuner *t)
     hal_model_machine machine;
     double predicted[GEMM_MOST_CHOICES], best = INFINITY;
     hal_status status = hal_model_machine_find(&t->device->info, &machine);
-    for (uint32_t i = 0; status == HAL_OK && i < t->count; i++) {
-        predicted[i] = predict(t, &machine, &t->choices[i]);
+    for (uint32_t i = 0; status == HAL_OK && i < t->subject.count; i++) {
+        predicted[i] = hal_tune_subject_predict(&t->device->info, &machine, &t->subject, &t->subject.choices[i]);
         best = fmin(best, predicted[i]);
     }
-    for (uint32_t i = 1; status == HAL_OK && i < t->count; i++) { /* the rules' stays */
+    for (uint32_t i = 1; status == HAL_OK && i < t->subject.count; i++) { /* the rules' stays */
         t->out[i] = predicted[i] > prune_above * best;
         t->result.pruned += t->out[i];
     }
@@ -183,36 +124,60 @@ static hal_status prune(tuner *t)
 
 static hal_status told(tuner *t, hal_tune_stage stage, uint32_t index)
 {
-    return !t->desc.progress || t->desc.progress(t->desc.user, stage, index, t->count)
+    return !t->desc.progress || t->desc.progress(t->desc.user, stage, index, t->subject.count)
                ? HAL_OK
                : (hal_set_error("%s: stopped as asked", op), HAL_TIMEOUT);
+}
+
+/* Whether a result is the rules', as far as another order of sums may give it. */
+static bool agrees(const tuner *t)
+{
+    enum { PART = 256 };
+    const hal_tune_subject *s = &t->subject;
+    const hal_dtype dtype = s->dtypes[s->operands - 1];
+    const uint64_t width = hal_dtype_size(dtype), bytes = s->sizes[s->operands - 1], count = bytes / width;
+    float want[PART], got[PART], greatest = 0, apart = 0;
+    for (uint64_t at = 0; s->error > 0 && at < count; at += PART) {
+        const uint64_t part = count - at < PART ? count - at : PART;
+        if (hal_numeric_decode(dtype, t->want + at * width, part, want) != HAL_OK ||
+            hal_numeric_decode(dtype, t->got + at * width, part, got) != HAL_OK) {
+            return false;
+        }
+        for (uint64_t i = 0; i < part; i++) {
+            const float difference = fabsf(got[i] - want[i]);
+            greatest = fmaxf(greatest, fabsf(want[i]));
+            apart = difference <= apart ? apart : difference; /* NaN stays */
+        }
+    }
+    return s->error > 0 ? apart <= s->error * greatest : memcmp(t->got, t->want, bytes) == 0;
 }
 
 /* The first result is the rules'; whoever gives another is out. So is who fails. */
 static hal_status check(tuner *t)
 {
     const uint8_t poison = 0xFF;
+    const hal_span result = hal_whole(t->buffers[t->subject.operands - 1]);
     hal_cmdlist *now = hal_stream_cmdlist(t->stream);
     hal_status status = HAL_OK;
-    for (uint32_t i = 0; status == HAL_OK && i < t->count; i++) {
+    for (uint32_t i = 0; status == HAL_OK && i < t->subject.count; i++) {
         if (t->out[i]) {
             continue;
         }
         status = told(t, HAL_TUNE_CHECK, i);
-        status = status == HAL_OK ? hal_cmd_fill(now, hal_whole(t->buffers[2]), &poison, 1) : status;
+        status = status == HAL_OK ? hal_cmd_fill(now, result, &poison, 1) : status;
         if (status != HAL_OK) {
             break;
         }
-        const hal_status ran = t->run(t->run_user, now, &t->gemm, &t->choices[i]);
+        const hal_status ran = t->run(t->run_user, now, &t->subject, &t->subject.choices[i]);
         if (ran != HAL_OK && i == 0) {
             return ran;
         }
-        status = hal_cmd_download(now, i ? t->got : t->want, hal_whole(t->buffers[2]));
+        status = hal_cmd_download(now, i ? t->got : t->want, result);
         status = status == HAL_OK ? finish(t) : status;
         if (status != HAL_OK) {
             break;
         }
-        t->out[i] = ran != HAL_OK || (i && memcmp(t->got, t->want, t->sizes[2]) != 0);
+        t->out[i] = ran != HAL_OK || (i && !agrees(t));
         t->result.wrong += t->out[i];
     }
     return status;
@@ -224,7 +189,7 @@ static hal_status time_choice(tuner *t, uint32_t index, uint32_t repeats, double
     const uint64_t start = hal_now();
     hal_status status = HAL_OK;
     for (uint32_t i = 0; status == HAL_OK && i < repeats; i++) {
-        status = t->run(t->run_user, now, &t->gemm, &t->choices[index]);
+        status = t->run(t->run_user, now, &t->subject, &t->subject.choices[index]);
     }
     status = status == HAL_OK ? finish(t) : status;
     *us = (double)(hal_now() - start) / 1e3 / repeats;
@@ -289,12 +254,12 @@ static hal_status choose(tuner *t)
 {
     uint32_t best = 0, left = 0;
     duel d;
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = 0; i < t->subject.count; i++) {
         left += !t->out[i];
     }
     const double share = (t->desc.seconds > 0 ? t->desc.seconds : default_seconds) / left;
     hal_status status = HAL_OK;
-    for (uint32_t i = 1; status == HAL_OK && i < t->count; i++) {
+    for (uint32_t i = 1; status == HAL_OK && i < t->subject.count; i++) {
         if (t->out[i]) {
             continue;
         }
@@ -311,24 +276,25 @@ static hal_status choose(tuner *t)
         t->result.rule_us = d.us[0];
         t->result.us = t->result.changed ? d.us[1] : d.us[0];
         t->result.rounds = d.rounds;
-        describe(&t->choices[best], t->result.choice);
-        describe(&t->choices[0], t->result.rule);
-        t->choices[0] = t->choices[best];
+        describe(t->subject.shape.op, &t->subject.choices[best], t->result.choice);
+        describe(t->subject.shape.op, &t->subject.choices[0], t->result.rule);
+        t->subject.choices[0] = t->subject.choices[best];
     }
     return status;
 }
 
 static hal_status note(tuner *t)
 {
-    const hal_gemm_desc *g = &t->gemm;
-    hal_tuning tuning = {.dtype = g->dtype,
-                         .trans_a = g->trans_a,
-                         .trans_b = g->trans_b,
-                         .m = g->m,
-                         .n = g->n,
-                         .k = g->k,
-                         .batch = g->batch,
-                         .choice = t->choices[0],
+    const hal_tuned_shape *s = &t->subject.shape;
+    hal_tuning tuning = {.op = s->op,
+                         .dtype = s->dtype,
+                         .trans_a = s->trans_a,
+                         .trans_b = s->trans_b,
+                         .m = s->m,
+                         .n = s->n,
+                         .k = s->k,
+                         .batch = s->batch,
+                         .choice = t->subject.choices[0],
                          .us = t->result.us,
                          .rule_us = t->result.rule_us};
     snprintf(tuning.device, sizeof tuning.device, "%s", t->device->info.name);
@@ -345,14 +311,12 @@ hal_status hal_tune_with(hal_device *device, const hal_tune_desc *given, hal_tun
     if (status == HAL_OK && (!result || result->struct_size < sizeof(size_t))) {
         status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: result is NULL, or its struct_size is not set", op);
     }
-    status = status == HAL_OK ? open_problem(&t, t.desc.gemm) : status;
+    status = status == HAL_OK ? hal_tune_subject_open(&t.desc, &t.subject) : status;
+    status = status == HAL_OK ? open_operands(&t) : status;
     status = status == HAL_OK ? prune(&t) : status;
     status = status == HAL_OK ? check(&t) : status;
     status = status == HAL_OK ? choose(&t) : status;
     status = status == HAL_OK ? note(&t) : status;
-    if (t.stream && hal_stream_wait(t.stream, HAL_SECONDS(MOST_WAIT)) != HAL_OK) {
-        t.want = t.got = NULL; /* a download may still be on its way there: rather lose the bytes */
-    }
     close_operands(&t);
     if (status == HAL_OK) {
         hal_desc_write(&t.result, sizeof t.result, result);
@@ -360,34 +324,36 @@ hal_status hal_tune_with(hal_device *device, const hal_tune_desc *given, hal_tun
     return status;
 }
 
-static hal_status run_gemm(void *user, hal_cmdlist *list, const hal_gemm_desc *gemm, const gemm_choice *choice)
+static hal_status run_chosen(void *user, hal_cmdlist *list, const hal_tune_subject *subject, const gemm_choice *choice)
 {
     (void)user;
-    return hal_gemm_chosen(list, gemm, choice);
+    return hal_tune_subject_run(list, subject, choice);
 }
 
 hal_status hal_tune(hal_device *device, const hal_tune_desc *desc, hal_tune_result *result)
 {
-    return hal_tune_with(device, desc, run_gemm, NULL, result);
+    return hal_tune_with(device, desc, run_chosen, NULL, result);
 }
 
-hal_status hal_tune_known(hal_device *device, const hal_gemm_desc *gemm, bool *known, hal_tune_result *result)
+hal_status hal_tune_known(hal_device *device, const hal_tune_desc *given, bool *known, hal_tune_result *result)
 {
-    gemm_problem p;
+    static const char call[] = "hal_tune_known";
+    hal_tune_desc desc;
+    hal_tune_subject subject;
     hal_tuning tuning;
-    bool empty;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_tune_known: device");
     if (status == HAL_OK && (!known || (result && result->struct_size < sizeof(size_t)))) {
-        status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_tune_known: known is NULL, or struct_size is not set");
+        status = hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: known is NULL, or struct_size is not set", call);
     }
-    status = status == HAL_OK ? hal_gemm_resolve(gemm, false, &p, &empty) : status;
-    if (status != HAL_OK) {
+    status = status == HAL_OK ? hal_operator_desc(call, given, &desc, sizeof desc, "hal_tune_desc") : status;
+    status = status == HAL_OK ? hal_tune_subject_open(&desc, &subject) : status;
+    if (status != HAL_OK && status != HAL_ERROR_UNSUPPORTED) {
         return status;
     }
-    *known = !empty && hal_tuning_exact(device, &p, &tuning);
+    *known = status == HAL_OK && hal_tuning_exact(device, &subject.shape, &tuning);
     if (*known && result) {
         hal_tune_result found = {.us = tuning.us, .rule_us = tuning.rule_us, .changed = tuning.us < tuning.rule_us};
-        describe(&tuning.choice, found.choice);
+        describe(tuning.op, &tuning.choice, found.choice);
         hal_desc_write(&found, sizeof found, result);
     }
     return HAL_OK;

@@ -18,9 +18,8 @@ typedef enum fit { FIT_NONE, FIT_FAMILY, FIT_DEVICE } fit;
 
 /* What a shape was answered the last time. Kept by a hash of the shape; a new one takes the place of an old one. */
 typedef struct memo {
-    hal_dtype dtype; /* HAL_DTYPE_DEFAULT: none */
-    bool trans_a, trans_b, found;
-    uint32_t m, n, k, batch;
+    hal_tuned_shape shape; /* of HAL_DTYPE_DEFAULT: none */
+    bool found;
     gemm_choice choice;
 } memo;
 
@@ -46,8 +45,8 @@ static fit fit_of(const hal_device_info *info, const hal_tuning *t)
 
 static bool same_key(const hal_tuning *x, const hal_tuning *y)
 {
-    return x->dtype == y->dtype && x->trans_a == y->trans_a && x->trans_b == y->trans_b && x->m == y->m &&
-           x->n == y->n && x->k == y->k && x->batch == y->batch && strcmp(x->device, y->device) == 0 &&
+    return x->op == y->op && x->dtype == y->dtype && x->trans_a == y->trans_a && x->trans_b == y->trans_b &&
+           x->m == y->m && x->n == y->n && x->k == y->k && x->batch == y->batch && strcmp(x->device, y->device) == 0 &&
            strcmp(x->driver, y->driver) == 0;
 }
 
@@ -184,7 +183,7 @@ static hal_status store_of(hal_device *device, store **s)
 }
 
 /* How far shapes are apart, in factors of 2; INFINITY: too far. */
-static double distance(const hal_tuning *t, const gemm_problem *p)
+static double distance(const hal_tuning *t, const hal_tuned_shape *p)
 {
     const uint64_t tuned[] = {t->m, t->n, t->k, t->batch}, asked[] = {p->m, p->n, p->k, p->batch};
     double sum = 0;
@@ -197,15 +196,20 @@ static double distance(const hal_tuning *t, const gemm_problem *p)
     return sum;
 }
 
-static const hal_tuning *nearest_of(const store *s, const gemm_problem *p)
+/* All that must agree. */
+static bool same_sort(const hal_tuning *t, const hal_tuned_shape *p)
+{
+    return t->op == p->op && t->dtype == p->dtype && t->trans_a == p->trans_a && t->trans_b == p->trans_b;
+}
+
+static const hal_tuning *nearest_of(const store *s, const hal_tuned_shape *p)
 {
     const hal_tuning *best = NULL;
     double nearest = INFINITY;
     fit best_fit = FIT_NONE;
     for (uint32_t i = 0; i < s->count; i++) {
         const hal_tuning *t = &s->list[i];
-        if (s->fits[i] < best_fit || s->fits[i] == FIT_NONE || t->dtype != p->operands[GEMM_A].dtype ||
-            t->trans_a != p->trans_a || t->trans_b != p->trans_b) {
+        if (s->fits[i] < best_fit || s->fits[i] == FIT_NONE || !same_sort(t, p)) {
             continue;
         }
         const double apart = distance(t, p);
@@ -218,10 +222,10 @@ static const hal_tuning *nearest_of(const store *s, const gemm_problem *p)
     return best;
 }
 
-static memo *memo_of(store *s, const gemm_problem *p)
+static memo *memo_of(store *s, const hal_tuned_shape *p)
 {
     uint64_t hash = 0;
-    const uint32_t parts[] = {p->m, p->n, p->k, p->batch, (uint32_t)p->operands[GEMM_A].dtype, p->trans_a, p->trans_b};
+    const uint32_t parts[] = {(uint32_t)p->op, p->m, p->n, p->k, p->batch, (uint32_t)p->dtype, p->trans_a, p->trans_b};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         hash = (hash ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 32;
@@ -229,13 +233,14 @@ static memo *memo_of(store *s, const gemm_problem *p)
     return &s->memos[hash % MEMOS];
 }
 
-static bool memo_answers(const memo *x, const gemm_problem *p)
+static bool memo_answers(const memo *x, const hal_tuned_shape *p)
 {
-    return x->dtype == p->operands[GEMM_A].dtype && x->m == p->m && x->n == p->n && x->k == p->k &&
-           x->batch == p->batch && x->trans_a == p->trans_a && x->trans_b == p->trans_b;
+    const hal_tuned_shape *m = &x->shape;
+    return m->op == p->op && m->dtype == p->dtype && m->m == p->m && m->n == p->n && m->k == p->k &&
+           m->batch == p->batch && m->trans_a == p->trans_a && m->trans_b == p->trans_b;
 }
 
-bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *choice)
+bool hal_tuning_find(hal_device *device, const hal_tuned_shape *p, gemm_choice *choice)
 {
     store *s;
     if (store_of(device, &s) != HAL_OK || atomic_load_explicit(&s->usable, memory_order_relaxed) == 0) {
@@ -249,14 +254,7 @@ bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *cho
     if (!known) {
         pthread_rwlock_wrlock(&s->lock);
         const hal_tuning *best = nearest_of(s, p);
-        answer = (memo){.dtype = p->operands[GEMM_A].dtype,
-                        .trans_a = p->trans_a,
-                        .trans_b = p->trans_b,
-                        .found = best != NULL,
-                        .m = p->m,
-                        .n = p->n,
-                        .k = p->k,
-                        .batch = p->batch};
+        answer = (memo){.shape = *p, .found = best != NULL};
         answer.choice = best ? best->choice : answer.choice;
         *x = answer;
         pthread_rwlock_unlock(&s->lock);
@@ -267,7 +265,7 @@ bool hal_tuning_find(hal_device *device, const gemm_problem *p, gemm_choice *cho
     return answer.found;
 }
 
-bool hal_tuning_exact(hal_device *device, const gemm_problem *p, hal_tuning *tuning)
+bool hal_tuning_exact(hal_device *device, const hal_tuned_shape *p, hal_tuning *tuning)
 {
     store *s;
     bool found = false;
@@ -277,8 +275,7 @@ bool hal_tuning_exact(hal_device *device, const gemm_problem *p, hal_tuning *tun
     pthread_rwlock_rdlock(&s->lock);
     for (uint32_t i = 0; i < s->count && !found; i++) {
         const hal_tuning *t = &s->list[i];
-        found = s->fits[i] == FIT_DEVICE && t->dtype == p->operands[GEMM_A].dtype && t->trans_a == p->trans_a &&
-                t->trans_b == p->trans_b && distance(t, p) == 0;
+        found = s->fits[i] == FIT_DEVICE && same_sort(t, p) && distance(t, p) == 0;
         if (found) {
             *tuning = *t;
         }

@@ -12,8 +12,11 @@
 #define FORMAT "hal-tuning"
 enum { VERSION = 1 };
 
-static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",       "gemm_async",
-                                      "gemm_task", "gemm_task_address", "gemm_task_small"};
+/* The kernels of an operator begin with its name. */
+static const char *const ops[HAL_TUNED_OPS] = {[HAL_TUNED_GEMM] = "gemm", [HAL_TUNED_ATTENTION] = "attention"};
+static const char *const kernels[] = {"gemm",           "gemm_small",        "gemm_mma",        "gemm_async",
+                                      "gemm_task",      "gemm_task_address", "gemm_task_small", "attention",
+                                      "attention_task", "attention_mma"};
 
 static hal_status wrong(const char *file, uint32_t index, const char *what)
 {
@@ -51,7 +54,20 @@ static bool read_time(const hal_json *object, const char *key, double *us)
     return true;
 }
 
-static bool read_choice(const hal_json *object, gemm_choice *choice)
+static bool read_op(const hal_json *object, hal_tuned_op *op)
+{
+    char name[12];
+    if (!read_text(object, "op", name, sizeof name)) {
+        return false;
+    }
+    *op = HAL_TUNED_GEMM;
+    while (*op < HAL_TUNED_OPS && strcmp(name, ops[*op]) != 0) {
+        ++*op;
+    }
+    return *op < HAL_TUNED_OPS;
+}
+
+static bool read_choice(const hal_json *object, hal_tuned_op op, gemm_choice *choice)
 {
     const hal_json *tile = hal_json_get(object, "tile");
     uint64_t sides[3];
@@ -61,7 +77,8 @@ static bool read_choice(const hal_json *object, gemm_choice *choice)
         return false;
     }
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
-        known = known || strcmp(kernels[i], choice->kernel) == 0;
+        known =
+            known || (strcmp(kernels[i], choice->kernel) == 0 && strncmp(kernels[i], ops[op], strlen(ops[op])) == 0);
     }
     const hal_json *side = tile->first;
     for (int i = 0; i < 3; i++, side = side->next) {
@@ -89,16 +106,16 @@ static bool read_dtype(const hal_json *object, hal_dtype *dtype)
 
 static const char *read_tuning(const hal_json *object, hal_tuning *t)
 {
-    char op[8], trans[4];
+    char trans[4];
     const double most = (double)HAL_MAX_DIMENSION;
     memset(t, 0, sizeof *t);
     if (!read_text(object, "device", t->device, sizeof t->device) ||
         !read_text(object, "driver", t->driver, sizeof t->driver)) {
         return "device or driver is no text, or too long";
     }
-    if (!read_text(object, "op", op, sizeof op) || strcmp(op, "gemm") != 0 || !read_dtype(object, &t->dtype) ||
+    if (!read_op(object, &t->op) || !read_dtype(object, &t->dtype) ||
         !read_text(object, "trans", trans, sizeof trans) || strlen(trans) != 2 || strspn(trans, "nt") != 2) {
-        return "op is not gemm, or dtype or trans is none";
+        return "op is neither gemm nor attention, or dtype or trans is none";
     }
     t->trans_a = trans[0] == 't';
     t->trans_b = trans[1] == 't';
@@ -108,7 +125,7 @@ static const char *read_tuning(const hal_json *object, hal_tuning *t)
         !read_count(hal_json_get(object, "batch"), 1, most, &t->batch)) {
         return "m, n, k or batch is no number of 1 to 2^31 - 1";
     }
-    if (!read_choice(object, &t->choice)) {
+    if (!read_choice(object, t->op, &t->choice)) {
         return "kernel or tile is none that libhal has";
     }
     return read_time(object, "us", &t->us) && read_time(object, "rule_us", &t->rule_us) ? NULL : "a time is no number";
@@ -161,7 +178,7 @@ static void write_tuning(FILE *out, const hal_tuning *t)
     hal_json_write_string(out, t->device);
     fputs(", \"driver\": ", out);
     hal_json_write_string(out, t->driver);
-    fprintf(out, ",\n \"op\": \"gemm\", \"dtype\": \"%s\", \"trans\": \"%c%c\", ", hal_dtype_name(t->dtype),
+    fprintf(out, ",\n \"op\": \"%s\", \"dtype\": \"%s\", \"trans\": \"%c%c\", ", ops[t->op], hal_dtype_name(t->dtype),
             t->trans_a ? 't' : 'n', t->trans_b ? 't' : 'n');
     fprintf(out, "\"m\": %llu, \"n\": %llu, \"k\": %llu, \"batch\": %llu,\n \"kernel\": \"%s\", \"tile\": [%u, %u, %u]",
             (unsigned long long)t->m, (unsigned long long)t->n, (unsigned long long)t->k, (unsigned long long)t->batch,

@@ -129,7 +129,8 @@ tune)
     expect 2 tune --m 3
     expect 2 gemm --workload x.json
     export HAL_CACHE_DIR="$folder" HAL_TUNING="$folder/unused.json"
-    shapes='{"shapes": [{"m": 3, "n": 40, "k": 24, "count": 2}, {"m": 20, "n": 48, "k": 32, "dtype": "f16", "trans_b": true}]}'
+    shapes='{"shapes": [{"m": 3, "n": 40, "k": 24, "count": 2}, {"m": 20, "n": 48, "k": 32, "dtype": "f16", "trans_b": true},
+        {"op": "attention", "q_heads": 4, "kv_heads": 2, "head_dim": 16, "kv_length": 300, "dtype": "bf16"}]}'
     echo "$shapes" >"$folder/shapes.json"
     tune="tune --quick --workload $folder/shapes.json --output $folder/tuning.json --json $folder/tune.json"
     expect_shapes() { # how many results have $1
@@ -140,19 +141,20 @@ tune)
     # shellcheck disable=SC2086
     {
         expect 0 $tune
-        expect_shapes false 2
+        expect_shapes false 3
         grep -q 'all calls of the workload' "$folder/out" || die "no sum of the workload"
         [ "$(stat -c %a "$folder/tuning.json")" = 600 ] || die "others can read or write the file"
         [ ! -e "$folder/unused.json" ] || die "not only the file that was asked for is written"
         expect 0 $tune
-        expect_shapes true 2
+        expect_shapes true 3
         grep -q -- '--again measures it' "$folder/out" || die "nothing about what is known"
         expect 0 $tune --again
-        expect_shapes false 2
+        expect_shapes false 3
     }
     for text in '' '[' '[]' '{"shapes": []}' '{"shapes": [3]}' '{"shapes": [{"m": 0, "n": 1, "k": 1}]}' \
         '{"shapes": [{"m": 1, "n": 1, "k": 1e9}]}' '{"shapes": [{"m": 1, "n": 1.5, "k": 1}]}' \
-        '{"shapes": [{"m": 1, "n": 1, "k": 1, "dtype": "f8"}]}' '{"shapes": [{"m": 1, "n": 1, "k": 1, "op": "softmax"}]}'; do
+        '{"shapes": [{"m": 1, "n": 1, "k": 1, "dtype": "f8"}]}' '{"shapes": [{"m": 1, "n": 1, "k": 1, "op": "softmax"}]}' \
+        '{"shapes": [{"op": "attention", "m": 1, "n": 1, "k": 1}]}' '{"shapes": [{"op": "attention", "q_heads": 4, "head_dim": 8}]}'; do
         echo "$text" >"$folder/hostile.json"
         expect 2 tune --quick --workload "$folder/hostile.json" --output "$folder/hostile.out"
         grep -q -- '--workload: .*hostile.json' "$folder/err" || die "the message does not name the file"

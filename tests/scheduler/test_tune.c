@@ -185,8 +185,9 @@ static bool is(const gemm_choice *x, const gemm_choice *y)
     return *y->kernel && hal_gemm_same_choice(x, y);
 }
 
-static hal_status run_act(void *user, hal_cmdlist *list, const hal_gemm_desc *gemm, const gemm_choice *choice)
+static hal_status run_act(void *user, hal_cmdlist *list, const hal_tune_subject *subject, const gemm_choice *choice)
 {
+    const hal_gemm_desc *gemm = &subject->gemm;
     act *a = user;
     a->runs++;
     if (is(choice, &a->failing)) {
@@ -264,11 +265,11 @@ typedef struct seen {
     uint32_t count;
 } seen;
 
-static hal_status run_seen(void *user, hal_cmdlist *list, const hal_gemm_desc *gemm, const gemm_choice *choice)
+static hal_status run_seen(void *user, hal_cmdlist *list, const hal_tune_subject *subject, const gemm_choice *choice)
 {
     seen *s = user;
     s->choices[s->count++] = *choice;
-    return hal_gemm_chosen(list, gemm, choice);
+    return hal_gemm_chosen(list, &subject->gemm, choice);
 }
 
 static bool stop_before_time(void *user, hal_tune_stage stage, uint32_t index, uint32_t count)
@@ -335,7 +336,7 @@ static void test_fast_wins(void **state)
     bool known = true;
     open_tuned(&t);
     act a = {.rule = t.choices[0], .fast = candidate(&t, 0), .repeats = 20};
-    OK(hal_tune_known(t.f.device, &tuned_shape, &known, &t.result));
+    OK(hal_tune_known(t.f.device, HAL_TUNE(.gemm = &tuned_shape), &known, &t.result));
     assert_false(known);
     OK(hal_tune_with(t.f.device, HAL_TUNE(.gemm = &tuned_shape, .seconds = 0.2), run_act, &a, &t.result));
     describe(&a.fast, text);
@@ -354,7 +355,7 @@ static void test_fast_wins(void **state)
     assert_true(*now.kernel && !hal_gemm_same_choice(&now, &a.fast));
     /* A second run knows. */
     hal_tune_result again = {.struct_size = sizeof again};
-    OK(hal_tune_known(t.f.device, &tuned_shape, &known, &again));
+    OK(hal_tune_known(t.f.device, HAL_TUNE(.gemm = &tuned_shape), &known, &again));
     assert_true(known && again.changed && again.us == t.result.us);
     assert_string_equal(again.choice, t.result.choice);
     close_tuned(&t);
@@ -427,7 +428,7 @@ static void test_stop(void **state)
                          HAL_TIMEOUT);
         assert_true(s.calls >= 1 && (stage == HAL_TUNE_TIME || s.calls == 1));
         assert_memory_equal(&before, &t.result, sizeof before);
-        OK(hal_tune_known(t.f.device, &tuned_shape, &known, NULL));
+        OK(hal_tune_known(t.f.device, HAL_TUNE(.gemm = &tuned_shape), &known, NULL));
         assert_false(known);
     }
     close_tuned(&t);
@@ -450,7 +451,7 @@ static void test_real(void **state)
     OK(hal_cmd_download(t.f.list, got, t.p.gemm.d));
     OK(hal_stream_wait(t.f.stream, TEST_TIMEOUT));
     assert_memory_equal(want, got, t.p.size);
-    OK(hal_tune_known(t.f.device, &tuned_shape, &known, NULL));
+    OK(hal_tune_known(t.f.device, HAL_TUNE(.gemm = &tuned_shape), &known, NULL));
     assert_true(known);
     free(want);
     free(got);
@@ -471,9 +472,9 @@ static void test_misuse(void **state)
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune(f.device, HAL_TUNE(.gemm = &g), NULL));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune(f.device, HAL_TUNE(.gemm = &g), &unset));
     assert_non_null(strstr(hal_last_error(), "struct_size"));
-    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(f.device, &g, NULL, &result));
-    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(f.device, &g, &known, &unset));
-    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(NULL, &g, &known, &result));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(f.device, HAL_TUNE(.gemm = &g), NULL, &result));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(f.device, HAL_TUNE(.gemm = &g), &known, &unset));
+    REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(NULL, HAL_TUNE(.gemm = &g), &known, &result));
     REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_tune_known(f.device, NULL, &known, &result));
     g.k = 0;
     REFUSED(HAL_ERROR_UNSUPPORTED, hal_tune(f.device, HAL_TUNE(.gemm = &g), &result));

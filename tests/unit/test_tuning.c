@@ -35,7 +35,7 @@ static void assert_same(const hal_tuning *x, const hal_tuning *y)
 {
     assert_string_equal(x->device, y->device);
     assert_string_equal(x->driver, y->driver);
-    assert_true(x->dtype == y->dtype && x->trans_a == y->trans_a && x->trans_b == y->trans_b);
+    assert_true(x->op == y->op && x->dtype == y->dtype && x->trans_a == y->trans_a && x->trans_b == y->trans_b);
     assert_true(x->m == y->m && x->n == y->n && x->k == y->k && x->batch == y->batch);
     assert_true(hal_gemm_same_choice(&x->choice, &y->choice));
     assert_true(x->us == y->us && x->rule_us == y->rule_us);
@@ -56,14 +56,16 @@ static char *text_of(const hal_tuning *list, uint32_t count)
 static void round_trip(void **state)
 {
     (void)state;
-    static const char *const kernels[] = {"gemm",      "gemm_small",        "gemm_mma",       "gemm_async",
-                                          "gemm_task", "gemm_task_address", "gemm_task_small"};
+    static const char *const kernels[] = {"gemm",           "gemm_small",        "gemm_mma",        "gemm_async",
+                                          "gemm_task",      "gemm_task_address", "gemm_task_small", "attention",
+                                          "attention_task", "attention_mma"};
     enum { COUNT = sizeof kernels / sizeof kernels[0] };
     hal_tuning list[COUNT + 1], *read;
     uint32_t count;
     for (uint32_t i = 0; i <= COUNT; i++) {
         list[i] = sample;
         list[i].n += i;
+        list[i].op = *kernels[i % COUNT] == 'a' ? HAL_TUNED_ATTENTION : HAL_TUNED_GEMM;
         list[i].trans_a = i % 2;
         list[i].dtype = (hal_dtype)(HAL_F32 + i % 3);
         snprintf(list[i].choice.kernel, sizeof list[i].choice.kernel, "%s", kernels[i % COUNT]);
@@ -94,8 +96,9 @@ static void round_trip(void **state)
 static void hostile(void **state)
 {
     (void)state;
-    static const char no_format[] = "not tunings of version 1", names[] = "device or driver", op[] = "op is not gemm",
-                      sizes[] = "m, n, k or batch", choice[] = "kernel or tile", time[] = "a time is no number";
+    static const char no_format[] = "not tunings of version 1", names[] = "device or driver",
+                      op[] = "op is neither gemm nor attention", sizes[] = "m, n, k or batch",
+                      choice[] = "kernel or tile", time[] = "a time is no number";
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -114,7 +117,13 @@ static void hostile(void **state)
         {HEAD "{\"device\": \"\", \"driver\": \"x\"}]}", names},
         {HEAD "{\"device\": \"x\", \"driver\": 5}]}", names},
         {HEAD "{\"device\": \"" LONG "\", \"driver\": \"x\"}]}", names},
+        {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"softmax\", \"dtype\": \"f32\", \"trans\": \"nn\"}]}",
+         op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"attention\"}]}", op},
+        {HEAD
+         "{\"device\": \"x\", \"driver\": \"*\", \"op\": \"attention\", \"dtype\": \"f32\", \"trans\": \"nn\"," SIZES
+             CHOICE "}]}",
+         choice},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f64\", \"trans\": \"nn\"}]}", op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f32\", \"trans\": \"nx\"}]}", op},
         {HEAD "{\"device\": \"x\", \"driver\": \"x\", \"op\": \"gemm\", \"dtype\": \"f32\", \"trans\": \"ntx\"}]}", op},
@@ -233,11 +242,9 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static gemm_problem asked(uint32_t m, uint32_t n, uint32_t k)
+static hal_tuned_shape asked(uint32_t m, uint32_t n, uint32_t k)
 {
-    gemm_problem p = {.m = m, .n = n, .k = k, .batch = 1};
-    p.operands[GEMM_A].dtype = HAL_F32;
-    return p;
+    return (hal_tuned_shape){.dtype = HAL_F32, .m = m, .n = n, .k = k, .batch = 1};
 }
 
 /* A tuning of the device, or its family, that is told by the depth of its tile. */
@@ -251,12 +258,12 @@ static void note(place *p, bool family, uint64_t m, uint64_t n, uint64_t k, uint
 }
 
 /* The mark of what answers; 0: nothing does. */
-static uint32_t found(place *p, gemm_problem problem)
+static uint32_t found(place *p, hal_tuned_shape shape)
 {
     gemm_choice choice;
-    const bool first = hal_tuning_find(p->device, &problem, &choice);
+    const bool first = hal_tuning_find(p->device, &shape, &choice);
     const uint32_t mark = first ? choice.tile_k : 0;
-    assert_true(hal_tuning_find(p->device, &problem, &choice) == first); /* from the memo */
+    assert_true(hal_tuning_find(p->device, &shape, &choice) == first); /* from the memo */
     assert_int_equal(first ? choice.tile_k : 0, mark);
     return mark;
 }
@@ -273,7 +280,7 @@ static void lookup(void **state)
     assert_int_equal(found(p, asked(201, 100, 100)), 0);
     assert_int_equal(found(p, asked(100, 49, 100)), 0);
     assert_int_equal(found(p, asked(100, 100, 201)), 0);
-    gemm_problem other = asked(100, 100, 100);
+    hal_tuned_shape other = asked(100, 100, 100);
     other.batch = 3;
     assert_int_equal(found(p, other), 0);
     other.batch = 2;
@@ -284,9 +291,12 @@ static void lookup(void **state)
     other.trans_b = true;
     assert_int_equal(found(p, other), 0);
     other.trans_b = false;
-    other.operands[GEMM_A].dtype = HAL_F16;
+    other.dtype = HAL_F16;
     assert_int_equal(found(p, other), 0);
-    other.operands[GEMM_A].dtype = HAL_F32;
+    other.dtype = HAL_F32;
+    other.op = HAL_TUNED_ATTENTION;
+    assert_int_equal(found(p, other), 0);
+    other.op = HAL_TUNED_GEMM;
     assert_false(hal_tuning_exact(p->device, &other, &t)); /* only the family's */
     note(p, false, 150, 100, 100, 32);                     /* the device's own, though farther away */
     assert_int_equal(found(p, asked(100, 100, 100)), 32);
