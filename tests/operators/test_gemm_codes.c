@@ -163,20 +163,20 @@ static void test_choice(void **state)
                             .max_shared_memory = 227 << 10,
                             .matrix_units = true};
     for (hal_dtype dtype = HAL_F32; dtype <= HAL_F8E4M3; dtype++) {
-        const char *const matrix = dtype == HAL_F32 ? "gemm_any" : "gemm_mma_any";
+        const char *const best = dtype == HAL_F32 ? "gemm_any" : "gemm_mma_any";
         gemm_problem p = {.m = 5, .n = 200, .k = 100, .batch = 1, .alpha = 1, .trans_d = true};
         for (int i = 0; i < GEMM_ALL_OPERANDS; i++) {
             p.operands[i].dtype = dtype;
         }
-        expect_kernel(&info, &p, 0, matrix);
+        expect_kernel(&info, &p, 0, best);
         expect_kernel(&info, &p, GEMM_KERNEL_MMA, "gemm_any");
         p.mode = HAL_MODE_BATCH_INVARIANT;
-        expect_kernel(&info, &p, 0, matrix);
+        expect_kernel(&info, &p, 0, best);
         p.mode = HAL_MODE_STRICT;
         expect_kernel(&info, &p, 0, "gemm_any");
         p.mode = HAL_MODE_FAST;
         p.swiglu = true;
-        expect_kernel(&info, &p, 0, matrix);
+        expect_kernel(&info, &p, 0, best);
         p.swiglu = false;
         p.k = 0;
         expect_kernel(&info, &p, 0, "gemm_any");
