@@ -8,6 +8,7 @@ install(TARGETS hal_shared hal_static EXPORT halTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY hal/include/hal scheduler/include/hal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 install(FILES LICENSE CHANGELOG.md README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md) # README.md points there
 
 set(hal_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hal)
 install(EXPORT halTargets NAMESPACE hal:: DESTINATION ${hal_package_dir})

@@ -1,4 +1,4 @@
-// The headers from C++: the descriptor macros are C (compound literals), so descriptors are filled by hand.
+// The headers from C++ before 2020, which has no designated initialisers: descriptors are filled by hand.
 #include <hal/hal.h>
 #include <hal/ops.h>
 

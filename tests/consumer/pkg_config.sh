@@ -29,10 +29,12 @@ static)
         $(pkg-config --static --libs-only-l hal | sed 's/-lhal//') -pthread
     check_needed "$out/app"
     ;;
-cxx) # the headers in C++, and a program that fills the descriptors by hand
+cxx) # the headers in C++, a program with the macros, and one that fills the descriptors by hand, as before C++20
     for standard in c++11 c++17; do
         "$cc" -std=$standard -Wall -Wextra -Wpedantic -Werror -fsyntax-only $(pkg-config --cflags hal) "$sources/app.cpp"
     done
+    "$cc" -std=c++20 -Wall -Wpedantic -Werror -o "$out/app20" "$sources/app20.cpp" $(pkg-config --cflags --libs hal)
+    LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$out/app20"
     "$cc" -std=c++17 -o "$out/app" "$sources/app.cpp" $(pkg-config --cflags --libs hal)
     ;;
 readme) # the C program in README.md

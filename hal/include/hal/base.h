@@ -4,7 +4,8 @@
  *  - Every call that can fail returns a hal_status; results come back through the last parameters. On failure an
  *    out-parameter is set to NULL or 0 and hal_last_error() holds one line: what, where, which value, what to do.
  *  - Descriptors begin with struct_size and are made by a macro with designated initialisers; a field left zero takes
- *    its documented default. From other languages fill struct_size with the size of the struct you know; non-zero
+ *    its documented default. The macros serve C, and C++ from 2020 on (where fields are named in the order of their
+ *    declaration); from other languages fill struct_size with the size of the struct you know; non-zero
  *    trailing bytes that this library does not know are refused.
  *  - Labels are copied. Strings returned by the library live as long as the object they were asked of.
  *  - Any function may be called from any thread. One stream and one command list is used by one thread at a time.
@@ -18,6 +19,7 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 
@@ -38,6 +40,26 @@ typedef struct hal_event hal_event;     /* a point on a stream, or a gate the ho
 typedef struct hal_module hal_module;   /* program variants for the backends */
 typedef struct hal_kernel hal_kernel;   /* an entry point of a module, specialised */
 typedef struct hal_cmdlist hal_cmdlist; /* commands: immediate, or recorded and replayed */
+
+/* What the macros of the other headers are made of: a struct; the address of a descriptor, and of an array and how long
+ * it is, which live until the statement ends. C++ has HAL_DESC from 2020 on, and wants fields in their order. */
+#ifdef __cplusplus
+extern "C++" {
+template <class T> const T *hal_desc_address(const T &desc)
+{
+    return &desc;
+}
+}
+#define HAL_VALUE(type, ...) (type{__VA_ARGS__})
+#define HAL_DESC(type, ...)  hal_desc_address(type{.struct_size = sizeof(type), __VA_ARGS__})
+#define HAL_ARRAY(type, ...) (std::initializer_list<type>{__VA_ARGS__}.begin())
+#define HAL_COUNT(type, ...) ((uint32_t)std::initializer_list<type>{__VA_ARGS__}.size())
+#else
+#define HAL_VALUE(type, ...) ((type){__VA_ARGS__})
+#define HAL_DESC(type, ...)  (&(type){.struct_size = sizeof(type), __VA_ARGS__})
+#define HAL_ARRAY(type, ...) ((const type[]){__VA_ARGS__})
+#define HAL_COUNT(type, ...) ((uint32_t)(sizeof((const type[]){__VA_ARGS__}) / sizeof(type)))
+#endif
 
 /* Zero is success, positive is "not yet", negative is an error. The same misuse gives the same code on all backends. */
 typedef enum hal_status {

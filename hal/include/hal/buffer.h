@@ -26,7 +26,7 @@ typedef struct hal_buffer_desc {
     const char *label; /* NULL: "buffer" */
     bool dedicated;    /* an allocation of its own, not a part of a pool */
 } hal_buffer_desc;
-#define HAL_BUFFER(...) (&(hal_buffer_desc){.struct_size = sizeof(hal_buffer_desc), __VA_ARGS__})
+#define HAL_BUFFER(...) HAL_DESC(hal_buffer_desc, __VA_ARGS__)
 
 /* HAL_ERROR_OUT_OF_MEMORY leaves the device usable. */
 HAL_API hal_status hal_buffer_create(hal_device *device, const hal_buffer_desc *desc, hal_buffer **buffer);

@@ -24,7 +24,7 @@ typedef struct hal_cmdlist_desc {
     size_t struct_size;
     const char *label;
 } hal_cmdlist_desc;
-#define HAL_CMDLIST(...) (&(hal_cmdlist_desc){.struct_size = sizeof(hal_cmdlist_desc), __VA_ARGS__})
+#define HAL_CMDLIST(...) HAL_DESC(hal_cmdlist_desc, __VA_ARGS__)
 
 /* An empty recorded list. It keeps alive what it records. */
 HAL_API hal_status hal_cmdlist_create(hal_device *device, const hal_cmdlist_desc *desc, hal_cmdlist **list);
@@ -37,13 +37,12 @@ HAL_API hal_status hal_cmdlist_finish(hal_cmdlist *list);
 typedef struct hal_grid {
     uint32_t x, y, z; /* groups, not work-items; at most 2^31 - 1 each */
 } hal_grid;
-#define HAL_GRID1(gx)         ((hal_grid){(uint32_t)(gx), 1, 1})
-#define HAL_GRID2(gx, gy)     ((hal_grid){(uint32_t)(gx), (uint32_t)(gy), 1})
-#define HAL_GRID3(gx, gy, gz) ((hal_grid){(uint32_t)(gx), (uint32_t)(gy), (uint32_t)(gz)})
+#define HAL_GRID1(gx)         HAL_GRID3(gx, 1, 1)
+#define HAL_GRID2(gx, gy)     HAL_GRID3(gx, gy, 1)
+#define HAL_GRID3(gx, gy, gz) HAL_VALUE(hal_grid, (uint32_t)(gx), (uint32_t)(gy), (uint32_t)(gz))
 
 /* The spans of a dispatch, in the kernel's order: HAL_SPANS(hal_at(x, 0), hal_at(y, 0)). */
-#define HAL_SPANS(...)                                                                                                 \
-    (const hal_span[]){__VA_ARGS__}, (uint32_t)(sizeof((const hal_span[]){__VA_ARGS__}) / sizeof(hal_span))
+#define HAL_SPANS(...) HAL_ARRAY(hal_span, __VA_ARGS__), HAL_COUNT(hal_span, __VA_ARGS__)
 
 /* Run a kernel over a grid of groups. `args` are copied; args_size must be the kernel's. */
 HAL_API hal_status hal_cmd_dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
@@ -74,9 +73,7 @@ typedef struct hal_bindings {
 } hal_bindings;
 /* HAL_BINDINGS(hal_whole(in), hal_whole(out)) */
 #define HAL_BINDINGS(...)                                                                                              \
-    (&(hal_bindings){.struct_size = sizeof(hal_bindings),                                                              \
-                     .spans = (const hal_span[]){__VA_ARGS__},                                                         \
-                     .span_count = (uint32_t)(sizeof((const hal_span[]){__VA_ARGS__}) / sizeof(hal_span))})
+    HAL_DESC(hal_bindings, .spans = HAL_ARRAY(hal_span, __VA_ARGS__), .span_count = HAL_COUNT(hal_span, __VA_ARGS__))
 
 /* Run a finished list on a stream, in stream order. bindings may be NULL for a list without slots; scalars keep their
  * recorded values where none are given. A full queue is waited for at most hal_device_desc.submit_timeout, then

@@ -103,7 +103,7 @@ typedef struct hal_device_desc {
     const char *limits; /* for tests: lowered limits, e.g. "shared=16384,group_size=128,fp16=0"; see hal/debug.h.
                            NULL: $HAL_LIMITS */
 } hal_device_desc;
-#define HAL_DEVICE(...) (&(hal_device_desc){.struct_size = sizeof(hal_device_desc), __VA_ARGS__})
+#define HAL_DEVICE(...) HAL_DESC(hal_device_desc, __VA_ARGS__)
 
 /* Open a device; desc may be NULL. */
 HAL_API hal_status hal_device_open(const hal_device_desc *desc, hal_device **device);

@@ -44,7 +44,7 @@ typedef struct hal_module_desc {
     const char *cuda_c;  /* CUDA C++ source, compiled with NVRTC where it is installed */
     const char *options; /* further options for the source compilers, e.g. "-cl-fast-relaxed-math" */
 } hal_module_desc;
-#define HAL_MODULE(...) (&(hal_module_desc){.struct_size = sizeof(hal_module_desc), __VA_ARGS__})
+#define HAL_MODULE(...) HAL_DESC(hal_module_desc, __VA_ARGS__)
 
 /* Give the variants you have; the device takes the one that fits. HAL_ERROR_UNSUPPORTED names what it would need. The
  * sources are copied. Source may be compiled here or at hal_kernel_create; a compile log is in hal_last_error(). */
@@ -85,7 +85,7 @@ typedef struct hal_kernel_desc {
                                 libhal splits grids that exceed the device's limits and fills it in */
     uint32_t dynamic_shared; /* CUDA: bytes of dynamic shared memory */
 } hal_kernel_desc;
-#define HAL_KERNEL(...) (&(hal_kernel_desc){.struct_size = sizeof(hal_kernel_desc), __VA_ARGS__})
+#define HAL_KERNEL(...) HAL_DESC(hal_kernel_desc, __VA_ARGS__)
 
 /* Compiles if need be (a driver may still defer part of it to the first launch). Kernels are immutable and may be used
  * by any thread. */

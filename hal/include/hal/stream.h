@@ -24,7 +24,7 @@ typedef struct hal_stream_desc {
     const char *label;
     int priority; /* >0 sooner, <0 later; ignored where hal_device_info.priorities is false */
 } hal_stream_desc;
-#define HAL_STREAM(...) (&(hal_stream_desc){.struct_size = sizeof(hal_stream_desc), __VA_ARGS__})
+#define HAL_STREAM(...) HAL_DESC(hal_stream_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_stream_create(hal_device *device, const hal_stream_desc *desc, hal_stream **stream);
 /* Legal while work is pending: it is finished first, without blocking here. */
@@ -46,7 +46,7 @@ typedef struct hal_event_desc {
     bool gate;   /* signalled by the host with hal_event_signal instead of recorded */
     bool timing; /* take a device timestamp at each record, for hal_event_elapsed */
 } hal_event_desc;
-#define HAL_EVENT(...) (&(hal_event_desc){.struct_size = sizeof(hal_event_desc), __VA_ARGS__})
+#define HAL_EVENT(...) HAL_DESC(hal_event_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_event_create(hal_device *device, const hal_event_desc *desc, hal_event **event);
 /* Destroying a gate that streams wait for opens it. */

@@ -35,14 +35,13 @@ typedef struct hal_dims {
     uint64_t size[HAL_MAX_RANK];
 } hal_dims;
 /* HAL_DIMS(HAL_ROWS, 4096) */
-#define HAL_DIMS(...)                                                                                                  \
-    ((hal_dims){(uint32_t)(sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), {__VA_ARGS__}})
+#define HAL_DIMS(...) HAL_VALUE(hal_dims, HAL_COUNT(uint64_t, __VA_ARGS__), {__VA_ARGS__})
 
 typedef struct hal_graph_desc {
     size_t struct_size;
     const char *label; /* NULL: "graph" */
 } hal_graph_desc;
-#define HAL_GRAPH(...) (&(hal_graph_desc){.struct_size = sizeof(hal_graph_desc), __VA_ARGS__})
+#define HAL_GRAPH(...) HAL_DESC(hal_graph_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_graph_create(const hal_graph_desc *desc, hal_graph **graph); /* desc may be NULL */
 HAL_API void hal_graph_destroy(hal_graph *graph);                                   /* plans made of it live on */
@@ -71,7 +70,7 @@ typedef struct hal_graph_gemm_options {
     hal_tensor scale_a; /* FP32, one a row of a: what hal_graph_quantize gave */
     hal_tensor scale_b; /* FP32, one a column of b */
 } hal_graph_gemm_options;
-#define HAL_GRAPH_GEMM(...) (&(hal_graph_gemm_options){.struct_size = sizeof(hal_graph_gemm_options), __VA_ARGS__})
+#define HAL_GRAPH_GEMM(...) HAL_DESC(hal_graph_gemm_options, __VA_ARGS__)
 HAL_API hal_tensor hal_graph_gemm(hal_graph *graph, hal_tensor a, hal_tensor b, const hal_graph_gemm_options *options);
 
 HAL_API hal_tensor hal_graph_activation(hal_graph *graph, hal_tensor x, hal_act act);
@@ -117,8 +116,7 @@ typedef struct hal_graph_attention_options {
     hal_tensor mask;       /* [rows, keys], added; none */
     hal_tensor kv_lengths; /* int32 [1]: so many of the keys count; none: all */
 } hal_graph_attention_options;
-#define HAL_GRAPH_ATTENTION(...)                                                                                       \
-    (&(hal_graph_attention_options){.struct_size = sizeof(hal_graph_attention_options), __VA_ARGS__})
+#define HAL_GRAPH_ATTENTION(...) HAL_DESC(hal_graph_attention_options, __VA_ARGS__)
 HAL_API hal_tensor hal_graph_attention(hal_graph *graph, hal_tensor q, hal_tensor k, hal_tensor v,
                                        const hal_graph_attention_options *options);
 

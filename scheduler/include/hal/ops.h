@@ -69,7 +69,7 @@ typedef struct hal_gemm_desc {
     uint64_t stride_scale_a, stride_scale_b, stride_scale_d; /* of a batch; 0: shared by all problems */
     bool trans_d;                                            /* D is n x m: stored transposed */
 } hal_gemm_desc;
-#define HAL_GEMM(...) (&(hal_gemm_desc){.struct_size = sizeof(hal_gemm_desc), __VA_ARGS__})
+#define HAL_GEMM(...) HAL_DESC(hal_gemm_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_gemm(hal_cmdlist *list, const hal_gemm_desc *desc);
 /* Problems of any sizes, as if hal_gemm were called for each; one that is wrong leaves nothing recorded. Those that do
@@ -95,7 +95,7 @@ typedef struct hal_gemm_quantize_desc {
     hal_span scales; /* FP32, one a row */
     hal_span queue;  /* hal_gemm_quantize_queue bytes of zeros; they are zeros again when the work is done */
 } hal_gemm_quantize_desc;
-#define HAL_GEMM_QUANTIZE(...) (&(hal_gemm_quantize_desc){.struct_size = sizeof(hal_gemm_quantize_desc), __VA_ARGS__})
+#define HAL_GEMM_QUANTIZE(...) HAL_DESC(hal_gemm_quantize_desc, __VA_ARGS__)
 HAL_API hal_status hal_gemm_quantize(hal_cmdlist *list, const hal_gemm_quantize_desc *desc);
 HAL_API hal_status hal_gemm_quantize_queue(const hal_gemm_desc *gemm, uint64_t *size);
 

@@ -79,7 +79,7 @@ typedef struct hal_attention_desc {
     hal_dtype dtype_scores;                         /* default: dtype */
     uint64_t scores_batch, scores_head, scores_row; /* elements; 0: packed */
 } hal_attention_desc;
-#define HAL_ATTENTION(...) (&(hal_attention_desc){.struct_size = sizeof(hal_attention_desc), __VA_ARGS__})
+#define HAL_ATTENTION(...) HAL_DESC(hal_attention_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_attention(hal_cmdlist *list, const hal_attention_desc *desc);
 HAL_API hal_status hal_attention_workspace(hal_device *device, const hal_attention_desc *desc, uint64_t *size);

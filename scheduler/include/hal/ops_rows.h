@@ -60,7 +60,7 @@ typedef struct hal_softmax_desc {
     uint64_t mask_rows; /* row r of x goes with row r % mask_rows of the mask; 0: rows */
     hal_mode mode;
 } hal_softmax_desc;
-#define HAL_SOFTMAX(...) (&(hal_softmax_desc){.struct_size = sizeof(hal_softmax_desc), __VA_ARGS__})
+#define HAL_SOFTMAX(...) HAL_DESC(hal_softmax_desc, __VA_ARGS__)
 HAL_API hal_status hal_softmax(hal_cmdlist *list, const hal_softmax_desc *desc);
 HAL_API hal_status hal_softmax_prepare(hal_device *device, const hal_softmax_desc *desc);
 
@@ -83,7 +83,7 @@ typedef struct hal_rmsnorm_desc {
     hal_mode mode;
     hal_span workspace; /* hal_rmsnorm_workspace bytes let few long rows use the whole device; none: one pass */
 } hal_rmsnorm_desc;
-#define HAL_RMSNORM(...) (&(hal_rmsnorm_desc){.struct_size = sizeof(hal_rmsnorm_desc), __VA_ARGS__})
+#define HAL_RMSNORM(...) HAL_DESC(hal_rmsnorm_desc, __VA_ARGS__)
 HAL_API hal_status hal_rmsnorm(hal_cmdlist *list, const hal_rmsnorm_desc *desc);
 HAL_API hal_status hal_rmsnorm_workspace(hal_device *device, const hal_rmsnorm_desc *desc, uint64_t *size);
 HAL_API hal_status hal_rmsnorm_prepare(hal_device *device, const hal_rmsnorm_desc *desc);
@@ -105,7 +105,7 @@ typedef struct hal_activation_desc {
     hal_dtype round_between; /* HAL_F8E4M3 only; default HAL_F32: no rounding before quantising */
     hal_span scales;         /* HAL_F8E4M3 only */
 } hal_activation_desc;
-#define HAL_ACTIVATION(...) (&(hal_activation_desc){.struct_size = sizeof(hal_activation_desc), __VA_ARGS__})
+#define HAL_ACTIVATION(...) HAL_DESC(hal_activation_desc, __VA_ARGS__)
 HAL_API hal_status hal_activation(hal_cmdlist *list, const hal_activation_desc *desc);
 
 typedef enum hal_binary_op {
@@ -129,7 +129,7 @@ typedef struct hal_binary_desc {
     hal_mode mode;
     hal_span scales; /* dtype_y HAL_F8E4M3 only: written, as of hal_activation */
 } hal_binary_desc;
-#define HAL_BINARY(...) (&(hal_binary_desc){.struct_size = sizeof(hal_binary_desc), __VA_ARGS__})
+#define HAL_BINARY(...) HAL_DESC(hal_binary_desc, __VA_ARGS__)
 HAL_API hal_status hal_binary(hal_cmdlist *list, const hal_binary_desc *desc);
 
 /* y = x in another dtype; HAL_F8E4M3 on either side too; the same dtype copies the bits. To HAL_F8E4M3: finite overflow
@@ -142,7 +142,7 @@ typedef struct hal_cast_desc {
     uint64_t ldx, ldy;
     bool no_saturate;
 } hal_cast_desc;
-#define HAL_CAST(...) (&(hal_cast_desc){.struct_size = sizeof(hal_cast_desc), __VA_ARGS__})
+#define HAL_CAST(...) HAL_DESC(hal_cast_desc, __VA_ARGS__)
 HAL_API hal_status hal_cast(hal_cmdlist *list, const hal_cast_desc *desc);
 
 /* Where the scale of an element comes from. */
@@ -168,7 +168,7 @@ typedef struct hal_quantize_desc {
     uint64_t ldx, ld_codes;
     hal_mode mode;
 } hal_quantize_desc;
-#define HAL_QUANTIZE(...) (&(hal_quantize_desc){.struct_size = sizeof(hal_quantize_desc), __VA_ARGS__})
+#define HAL_QUANTIZE(...) HAL_DESC(hal_quantize_desc, __VA_ARGS__)
 HAL_API hal_status hal_quantize(hal_cmdlist *list, const hal_quantize_desc *desc);
 /* x = codes * scale: the same descriptor the other way round; x is written. */
 HAL_API hal_status hal_dequantize(hal_cmdlist *list, const hal_quantize_desc *desc);
@@ -187,7 +187,7 @@ typedef struct hal_transpose_desc {
     uint64_t strides_x[HAL_MAX_DIMS],
         strides_y[HAL_MAX_DIMS]; /* elements, of x's and of y's dimensions; all 0: packed */
 } hal_transpose_desc;
-#define HAL_TRANSPOSE(...) (&(hal_transpose_desc){.struct_size = sizeof(hal_transpose_desc), __VA_ARGS__})
+#define HAL_TRANSPOSE(...) HAL_DESC(hal_transpose_desc, __VA_ARGS__)
 HAL_API hal_status hal_transpose(hal_cmdlist *list, const hal_transpose_desc *desc);
 
 /* Rotary position embedding (Su et al., "RoFormer", 2021): the first rotary_dim elements of each head are rotated in
@@ -209,7 +209,7 @@ typedef struct hal_rope_desc {
     uint64_t first_position;
     hal_mode mode;
 } hal_rope_desc;
-#define HAL_ROPE(...) (&(hal_rope_desc){.struct_size = sizeof(hal_rope_desc), __VA_ARGS__})
+#define HAL_ROPE(...) HAL_DESC(hal_rope_desc, __VA_ARGS__)
 HAL_API hal_status hal_rope(hal_cmdlist *list, const hal_rope_desc *desc);
 /* cos and sin of position * base^(-2 i / rotary_dim), computed in double; base is usually 10000. */
 HAL_API hal_status hal_rope_table(uint64_t positions, uint32_t rotary_dim, double base, float *cosines, float *sines);
@@ -224,7 +224,7 @@ typedef struct hal_gather_desc {
     uint64_t ldt, ldy;
     bool ids_are_int64; /* else int32 */
 } hal_gather_desc;
-#define HAL_GATHER(...) (&(hal_gather_desc){.struct_size = sizeof(hal_gather_desc), __VA_ARGS__})
+#define HAL_GATHER(...) HAL_DESC(hal_gather_desc, __VA_ARGS__)
 HAL_API hal_status hal_gather(hal_cmdlist *list, const hal_gather_desc *desc);
 
 #ifdef __cplusplus

@@ -31,7 +31,7 @@ typedef struct hal_pipeline_desc {
     hal_pipeline_fn compute;
     void *user;
 } hal_pipeline_desc;
-#define HAL_PIPELINE(...) (&(hal_pipeline_desc){.struct_size = sizeof(hal_pipeline_desc), __VA_ARGS__})
+#define HAL_PIPELINE(...) HAL_DESC(hal_pipeline_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_pipeline_create(hal_device *device, const hal_pipeline_desc *desc, hal_pipeline **pipeline);
 HAL_API void hal_pipeline_destroy(hal_pipeline *pipeline); /* pending work is finished, without blocking here; targets

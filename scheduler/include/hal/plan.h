@@ -59,7 +59,7 @@ typedef struct hal_plan_desc {
                               HAL_SHAPES_AUTO, once that pays; runs tell their operators until theirs is there. What it
                               cannot record goes on being told, and hal_plan_stats and hal_plan_explain say so */
 } hal_plan_desc;
-#define HAL_PLAN(...) (&(hal_plan_desc){.struct_size = sizeof(hal_plan_desc), __VA_ARGS__})
+#define HAL_PLAN(...) HAL_DESC(hal_plan_desc, __VA_ARGS__)
 
 /* Compiles: kernels are built, nothing is run but for HAL_FUSE_MEASURED. A failure leaves device and graph as they
  * were. */

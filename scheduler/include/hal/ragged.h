@@ -35,7 +35,7 @@ typedef struct hal_ragged_desc {
     float scale, softcap;
     hal_mode mode;
 } hal_ragged_desc;
-#define HAL_RAGGED(...) (&(hal_ragged_desc){.struct_size = sizeof(hal_ragged_desc), __VA_ARGS__})
+#define HAL_RAGGED(...) HAL_DESC(hal_ragged_desc, __VA_ARGS__)
 
 HAL_API hal_status hal_ragged_create(hal_stream *stream, const hal_ragged_desc *desc, hal_ragged **ragged);
 HAL_API void hal_ragged_destroy(hal_ragged *ragged); /* legal while its work runs: that is finished first */
@@ -49,7 +49,7 @@ typedef struct hal_ragged_batch {
     const int32_t *page_table;
     uint32_t page_columns;
 } hal_ragged_batch;
-#define HAL_RAGGED_BATCH(...) (&(hal_ragged_batch){.struct_size = sizeof(hal_ragged_batch), __VA_ARGS__})
+#define HAL_RAGGED_BATCH(...) HAL_DESC(hal_ragged_batch, __VA_ARGS__)
 
 /* Lengths below 0, pages outside of [0, pages), or more keys than pages hold: HAL_ERROR_OUT_OF_RANGE, named by
  * sequence. */
@@ -61,7 +61,7 @@ typedef struct hal_ragged_layer {
     hal_span q, k, v, o;
     hal_span lse; /* FP32 [token][q_heads]; none: not wanted */
 } hal_ragged_layer;
-#define HAL_RAGGED_LAYER(...) (&(hal_ragged_layer){.struct_size = sizeof(hal_ragged_layer), __VA_ARGS__})
+#define HAL_RAGGED_LAYER(...) HAL_DESC(hal_ragged_layer, __VA_ARGS__)
 
 /* One layer's attention. HAL_ERROR_INVALID_STATE: nothing is planned, or other lengths or pages are. */
 HAL_API hal_status hal_ragged_run(hal_ragged *ragged, const hal_ragged_layer *layer);

@@ -30,7 +30,7 @@ typedef struct hal_tune_desc {
     void *user;
     const hal_attention_desc *attention; /* in place of gemm: sizes and dtypes */
 } hal_tune_desc;
-#define HAL_TUNE(...) (&(hal_tune_desc){.struct_size = sizeof(hal_tune_desc), __VA_ARGS__})
+#define HAL_TUNE(...) HAL_DESC(hal_tune_desc, __VA_ARGS__)
 
 typedef struct hal_tune_result {
     size_t struct_size;
