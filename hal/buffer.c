@@ -230,6 +230,10 @@ hal_status hal_buffer_create(hal_device *device, const hal_buffer_desc *given, h
         return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "hal_buffer_create: buffer is NULL");
     }
     *out = NULL;
+    if (!given) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT,
+                        "hal_buffer_create: desc is NULL; pass HAL_BUFFER(.size = ...) (a size of 0 is legal)");
+    }
     hal_buffer_desc desc;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "device");
     status = status == HAL_OK ? hal_desc_read(given, &desc, sizeof desc, "hal_buffer_desc") : status;

@@ -117,8 +117,8 @@ static int open_folder(const hal_core *core, bool create)
         folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
         if (create)
-            hal_log(core, HAL_LOG_WARNING, "cache: cannot create %s (error %d): compiled programs are not kept", path,
-                    errno);
+            hal_log(core, HAL_LOG_WARNING, "cache: cannot create %s (%s): compiled programs are not kept", path,
+                    strerror(errno));
     } else if (fstat(folder, &info) != 0 || !is_private(&info)) {
         hal_log(core, HAL_LOG_WARNING, "cache: %s belongs to somebody else or can be written by others: it is not used",
                 path);
@@ -251,8 +251,8 @@ void hal_cache_store(const hal_core *core, hal_cache_key key, const void *data, 
         reason = errno;
     }
     if (!stored) {
-        hal_log(core, HAL_LOG_WARNING, "cache: cannot write to %s (error %d): the program is not kept", core->cache_dir,
-                reason);
+        hal_log(core, HAL_LOG_WARNING, "cache: cannot write to %s (%s): the program is not kept", core->cache_dir,
+                strerror(reason));
         if (file >= 0)
             unlinkat(folder, aside, 0);
     }

@@ -18,6 +18,7 @@ hal_status hal_cmdlist_noted(hal_cmdlist *list, hal_status status)
     }
     if (list->recording && list->recording->failed == HAL_OK && !list->recording->finished) {
         list->recording->failed = status;
+        snprintf(list->recording->failure, sizeof list->recording->failure, "%s", hal_last_error());
     }
     return status;
 }

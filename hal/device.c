@@ -58,15 +58,16 @@ static void close_device(hal_object *object)
     free(device);
 }
 
-static int log_level(const char *text)
+static hal_status read_log_level(const char *text, int *level)
 {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    for (int i = 1; text && i < 5; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            return i;
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(text ? text : "", names[i]) == 0) {
+            *level = i;
+            return HAL_OK;
         }
     }
-    return 0;
+    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "HAL_LOG: no such level '%.40s' (error, warning, info, debug)", text);
 }
 
 /* Everything of a device that needs no driver. */
@@ -74,7 +75,6 @@ static hal_status init_device(hal_device *device, const hal_device_desc *desc)
 {
     device->core.log = desc->log;
     device->core.log_user = desc->log_user;
-    device->core.stderr_level = log_level(getenv("HAL_LOG"));
     device->core.submit_timeout = desc->submit_timeout ? desc->submit_timeout : HAL_SECONDS(10);
     device->next_block_size = 1u << 20;
     pthread_mutex_init(&device->lock, NULL);
@@ -104,7 +104,8 @@ static hal_status init_device(hal_device *device, const hal_device_desc *desc)
     if (!device->core.cache_dir || !device->builtins || !device->alive) {
         return hal_fail(HAL_ERROR_OUT_OF_MEMORY, "out of host memory to open a device");
     }
-    return hal_faults_apply(getenv("HAL_FAULT"), device);
+    status = read_log_level(getenv("HAL_LOG"), &device->core.stderr_level);
+    return status == HAL_OK ? hal_faults_apply(getenv("HAL_FAULT"), device) : status;
 }
 
 static hal_status open_native(hal_device *device, const hal_choice *choice, const char *limits)

@@ -66,8 +66,13 @@ hal_status hal_check_on_failed(const hal_device *device, const void *object, hal
         return status;
     }
     const hal_object *header = object;
+    const char *theirs = header->device->object.label, *ours = device->object.label;
+    if (strcmp(theirs, ours) == 0) {
+        return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s '%s' belongs to another hal_device opened on '%s'", what,
+                        header->label, ours);
+    }
     return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s '%s' belongs to device '%s', not to '%s'", what, header->label,
-                    header->device->object.label, device->object.label);
+                    theirs, ours);
 }
 
 /* No descriptor will be longer: what was never set is not followed through memory. */

@@ -393,8 +393,8 @@ hal_status hal_cmdlist_finish(hal_cmdlist *list)
         return hal_fail(HAL_ERROR_INVALID_STATE, "list '%s' is finished already", list->object.label);
     }
     if (recording->failed != HAL_OK) {
-        return hal_fail(recording->failed, "list '%s': a command could not be recorded (%s); the list cannot be used",
-                        list->object.label, hal_status_name(recording->failed));
+        return hal_fail(recording->failed, "list '%s': a command could not be recorded (%s): %s; record it anew",
+                        list->object.label, hal_status_name(recording->failed), recording->failure);
     }
     recording->finished = true;
     status = fix_pointers(list);

@@ -43,6 +43,7 @@ typedef struct hal_recording {
     pthread_mutex_t lock; /* a list may be told and submitted by one thread at a time; the stall report reads */
     bool finished;
     hal_status failed;               /* the first command that could not be recorded */
+    char failure[256];               /* what was said of it */
     hal_array commands;              /* hal_command */
     hal_array parts;                 /* hal_part, one a command */
     hal_array spans;                 /* hal_native_span */

@@ -19,10 +19,12 @@ static hal_status resolve_binding(hal_cmdlist *list, uint32_t slot, const hal_sp
     }
     uint64_t size = span->size == HAL_REST && span->offset <= buffer->size ? buffer->size - span->offset : span->size;
     if (span->offset > buffer->size || size > buffer->size - span->offset || size < use->least) {
-        return hal_fail(HAL_ERROR_OUT_OF_RANGE,
-                        "list '%s': slot %u is bound to [%llu, +%llu) of buffer '%s' (%llu bytes), the list needs %llu",
-                        list->object.label, slot, (unsigned long long)span->offset, (unsigned long long)span->size,
-                        buffer->object.label, (unsigned long long)buffer->size, (unsigned long long)use->least);
+        return hal_fail(
+            HAL_ERROR_OUT_OF_RANGE,
+            "list '%s': slot %u is bound to %llu bytes at %llu of buffer '%s' (%llu bytes); the list needs %llu",
+            list->object.label, slot, (unsigned long long)(size == HAL_REST ? 0 : size),
+            (unsigned long long)span->offset, buffer->object.label, (unsigned long long)buffer->size,
+            (unsigned long long)use->least);
     }
     if (atomic_load_explicit(&buffer->mapped, memory_order_relaxed)) {
         return hal_fail(HAL_ERROR_INVALID_STATE, "list '%s': buffer '%s' bound to slot %u is mapped; unmap it first",

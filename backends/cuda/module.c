@@ -78,8 +78,7 @@ static hal_status module_fill(hal_native_module *module, const hal_module_desc *
     hal_native_device *device = module->device;
     if (!desc->cuda_cubin && !desc->cuda_ptx && !desc->cuda_c)
         return hal_fail(HAL_ERROR_UNSUPPORTED,
-                        "cuda: module \"%s\" has no variant for CUDA: give cuda_ptx, cuda_cubin or cuda_c",
-                        desc->label ? desc->label : "module");
+                        "no variant for CUDA: give hal_module_desc.cuda_ptx, cuda_cubin or cuda_c");
     hal_status status = choose_image(device, desc, &module->image);
     if (status != HAL_OK)
         return status;

@@ -31,10 +31,9 @@ hal_status hal_opencl_module_create(hal_native_device *device, const hal_module_
     *module = NULL;
     if (!desc->opencl_c && !(desc->opencl_spirv && device->spirv))
         return hal_fail(HAL_ERROR_UNSUPPORTED,
-                        desc->opencl_spirv
-                            ? "opencl: module %s: this device takes no SPIR-V: give hal_module_desc.opencl_c"
-                            : "opencl: module %s: has no variant for OpenCL: give hal_module_desc.opencl_c%s",
-                        desc->label ? desc->label : "", device->spirv ? " or opencl_spirv" : "");
+                        desc->opencl_spirv ? "this device takes no SPIR-V: give hal_module_desc.opencl_c"
+                                           : "no variant for OpenCL: give hal_module_desc.opencl_c%s",
+                        device->spirv ? " or opencl_spirv" : "");
     hal_native_module *created = hal_calloc(device->core, 1, sizeof *created);
     if (!created)
         goto fail;

@@ -15,8 +15,7 @@ struct hal_native_module {
 hal_status hal_vk_module_create(hal_native_device *device, const hal_module_desc *desc, hal_native_module **out)
 {
     if (!desc->spirv && !desc->glsl)
-        return hal_fail(HAL_ERROR_UNSUPPORTED, "vulkan: module '%s' has no program for Vulkan: give spirv or glsl",
-                        desc->label ? desc->label : "module");
+        return hal_fail(HAL_ERROR_UNSUPPORTED, "no variant for Vulkan: give hal_module_desc.spirv or glsl");
     hal_native_module *module = hal_calloc(device->core, 1, sizeof *module);
     if (!module)
         goto out_of_memory;

@@ -32,6 +32,8 @@ static void nulls(void **state)
     EXPECT(bad, hal_trace_write(NULL, "/tmp/x", 0));
     EXPECT(bad, hal_buffer_create(NULL, HAL_BUFFER(.size = 4), &buffer));
     EXPECT(bad, hal_buffer_create(conf_device, HAL_BUFFER(.size = 4), NULL));
+    EXPECT(bad, hal_buffer_create(conf_device, NULL, &buffer));
+    conf_expect_error("HAL_BUFFER(");
     EXPECT(bad, hal_buffer_create(conf_device, HAL_BUFFER(.size = 4, .memory = (hal_memory)9), &buffer));
     assert_null(buffer);
     EXPECT(bad, hal_buffer_import(NULL, &ns, 8, NULL, NULL, NULL, &buffer));
@@ -169,6 +171,21 @@ static void last_error(void **state)
     hal_stream_destroy(stream);
 }
 
+/* Twice the same name would not say what is wrong. */
+static void opened_twice(void **state)
+{
+    (void)state;
+    hal_device *second;
+    OK(conf_try_open(NULL, &second));
+    hal_stream *stream = conf_stream(conf_device);
+    hal_buffer *theirs = conf_buffer(second, 64);
+    EXPECT(HAL_ERROR_INVALID_ARGUMENT, hal_cmd_fill(hal_stream_cmdlist(stream), hal_whole(theirs), "x", 1));
+    conf_expect_error("belongs to another hal_device opened on '");
+    hal_buffer_destroy(theirs);
+    hal_stream_destroy(stream);
+    hal_device_destroy(second);
+}
+
 /* After all this the device is as good as new. */
 static void still_works(void **state)
 {
@@ -185,8 +202,8 @@ static void still_works(void **state)
 int conf_test_errors(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(nulls),      CASE(wrong_types), CASE(wrong_dispatches), CASE(spans_out_of_range),
-        CASE(last_error), CASE(still_works),
+        CASE(nulls),      CASE(wrong_types),  CASE(wrong_dispatches), CASE(spans_out_of_range),
+        CASE(last_error), CASE(opened_twice), CASE(still_works),
     };
     return RUN("errors", tests);
 }

@@ -208,6 +208,16 @@ static void by_environment(void **state)
     OK(hal_buffer_create(device, HAL_BUFFER(.size = 64, .dedicated = true), &buffer));
     hal_buffer_destroy(buffer);
     hal_device_destroy(device);
+    const char *log = getenv("HAL_LOG");
+    char *old = log ? strdup(log) : NULL;
+    setenv("HAL_LOG", "loud", 1);
+    EXPECT(HAL_ERROR_INVALID_ARGUMENT, conf_try_open(NULL, &device));
+    conf_expect_error("HAL_LOG: no such level 'loud'");
+    if (old)
+        setenv("HAL_LOG", old, 1);
+    else
+        unsetenv("HAL_LOG");
+    free(old);
     setenv("HAL_FAULT", "nonsense:1", 1);
     hal_status status = conf_try_open(NULL, &device);
     unsetenv("HAL_FAULT");

@@ -181,6 +181,10 @@ static void wrong_bindings(void **state)
     OK(hal_cmd_fill(list, hal_slot_range(0, 32, 64), "x", 1));
     OK(hal_cmdlist_finish(list));
     EXPECT(HAL_ERROR_OUT_OF_RANGE, hal_cmdlist_submit(list, stream, HAL_BINDINGS(hal_whole(small))));
+    char text[64];
+    snprintf(text, sizeof text, "is bound to %llu bytes at 0 of", (unsigned long long)hal_buffer_size(small));
+    conf_expect_error(text);
+    conf_expect_error("needs 96");
     EXPECT(HAL_ERROR_OUT_OF_RANGE, hal_cmdlist_submit(list, stream, HAL_BINDINGS(hal_range(in, 0, 95))));
     OK(hal_cmdlist_submit(list, stream, HAL_BINDINGS(hal_range(in, 0, 96))));
     hal_cmdlist_destroy(list);
