@@ -65,13 +65,18 @@ void hal_graph_destroy(hal_graph *graph)
     }
 }
 
-hal_status hal_graph_status(const hal_graph *graph)
+hal_status hal_graph_usable(const hal_graph *graph, const char *op)
 {
-    hal_status status = check_graph(graph, "hal_graph_status");
+    hal_status status = check_graph(graph, op);
     if (status != HAL_OK || graph->failed == HAL_OK) {
         return status;
     }
     return hal_fail(graph->failed, "%s", graph->failure);
+}
+
+hal_status hal_graph_status(const hal_graph *graph)
+{
+    return hal_graph_usable(graph, "hal_graph_status");
 }
 
 const hal_program *hal_graph_program(const hal_graph *graph)

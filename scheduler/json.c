@@ -295,10 +295,10 @@ hal_status hal_json_load(const char *path, size_t most, hal_json **root)
         return hal_fail(HAL_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
     char *text = malloc(most + 1);
     size_t size = text ? fread(text, 1, most + 1, file) : 0;
-    bool failed = ferror(file) != 0;
+    const int why = text && ferror(file) ? errno : 0;
     fclose(file);
     hal_status status = !text         ? hal_fail(HAL_ERROR_OUT_OF_MEMORY, "%s: no memory to read it", path)
-                        : failed      ? hal_fail(HAL_ERROR_IO, "cannot read %s", path)
+                        : why         ? hal_fail(HAL_ERROR_IO, "cannot read %s: %s", path, strerror(why))
                         : size > most ? hal_fail(HAL_ERROR_LIMIT, "%s: larger than %zu bytes", path, most)
                                       : hal_json_parse(path, text, size, root);
     free(text);

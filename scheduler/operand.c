@@ -19,8 +19,8 @@ hal_status hal_operand_dtype(const char *op, const char *field, hal_dtype *dtype
     if (*dtype == HAL_F32 || *dtype == HAL_F16 || *dtype == HAL_BF16 || (f8 && *dtype == HAL_F8E4M3)) {
         return HAL_OK;
     }
-    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: %s is %d; use HAL_F32, HAL_F16%s", op, field, (int)*dtype,
-                    f8 ? ", HAL_BF16 or HAL_F8E4M3" : " or HAL_BF16");
+    return hal_fail(HAL_ERROR_INVALID_ARGUMENT, "%s: %s is %d (%s); use HAL_F32, HAL_F16%s", op, field, (int)*dtype,
+                    hal_dtype_name(*dtype), f8 ? ", HAL_BF16 or HAL_F8E4M3" : " or HAL_BF16");
 }
 
 hal_status hal_operand_dimensions(const char *op, const char *names, const uint64_t *dimensions, uint32_t count)
@@ -105,8 +105,9 @@ hal_status hal_operand_resolve(const char *op, hal_operand *o, bool spans)
         }
     }
     if (o->bytes > room) {
-        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: %s needs %llu bytes; its span has %llu", op, o->name,
-                        (unsigned long long)o->bytes, (unsigned long long)room);
+        return hal_fail(HAL_ERROR_OUT_OF_RANGE, "%s: %s needs %llu bytes (%llu of %s); its span has %llu", op, o->name,
+                        (unsigned long long)o->bytes, (unsigned long long)(o->bytes / size), hal_dtype_name(o->dtype),
+                        (unsigned long long)room);
     }
     o->span.size = o->bytes; /* the tightest range: hazards are derived from it */
     return HAL_OK;

@@ -279,7 +279,7 @@ hal_status hal_plan_create_with(hal_device *device, const hal_graph *graph, cons
     hal_plan_desc desc;
     hal_status status = hal_check(device, HAL_TYPE_DEVICE, "hal_plan_create: device");
     status = status == HAL_OK ? hal_device_usable(device) : status;
-    status = status == HAL_OK ? hal_graph_status(graph) : status;
+    status = status == HAL_OK ? hal_graph_usable(graph, "hal_plan_create") : status;
     status = status == HAL_OK ? read_desc(given, &desc) : status;
     if (status != HAL_OK) {
         return status;

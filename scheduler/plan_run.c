@@ -285,6 +285,10 @@ static hal_status carry_out(run *r)
     if (status == HAL_OK) {
         status = r->replayed ? submit(r) : tell(r);
     }
+    if (status == HAL_ERROR_OVERLAP) { /* of slots: said again with the graph's names */
+        const hal_status named = check_overlap(r);
+        status = named != HAL_OK ? named : status;
+    }
     return status == HAL_OK && r->padded ? unpad(r) : status;
 }
 

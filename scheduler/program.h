@@ -133,6 +133,8 @@ hal_status hal_step_prepare(hal_device *device, const hal_program *program, cons
 
 /* The program that a graph holds. */
 const hal_program *hal_graph_program(const hal_graph *graph);
+/* hal_graph_status for the call `op`, which the message names. */
+hal_status hal_graph_usable(const hal_graph *graph, const char *op);
 /* A name or label in a line of text: control characters, which would break it, become spaces. */
 void hal_program_text(FILE *out, const char *text);
 hal_status hal_program_dump(const hal_program *program, hal_graph_format format, FILE *out);

@@ -121,8 +121,8 @@ static hal_status load_file(store *s, const char *path)
     struct stat info;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe is refused, not waited for */
     if (file < 0) {
-        return hal_fail(errno == ENOENT ? HAL_ERROR_NOT_FOUND : HAL_ERROR_IO, "tunings: cannot read %s: error %d", path,
-                        errno);
+        return hal_fail(errno == ENOENT ? HAL_ERROR_NOT_FOUND : HAL_ERROR_IO, "tunings: cannot read %s: %s", path,
+                        strerror(errno));
     }
     hal_status status = HAL_OK;
     char *text = NULL;
@@ -166,7 +166,7 @@ static hal_status create_store(hal_device *device, void **state)
     }
     char *path = default_path(device);
     const hal_status status = path ? load_file(s, path) : HAL_OK;
-    if (status != HAL_OK && status != HAL_ERROR_NOT_FOUND) {
+    if (status != HAL_OK && (status != HAL_ERROR_NOT_FOUND || getenv("HAL_TUNING"))) {
         hal_log(&device->core, HAL_LOG_WARNING, "%s", hal_last_error());
     }
     free(path);
@@ -334,7 +334,7 @@ static hal_status write_aside(store *s, const char *path, char *aside)
             close(file);
             unlink(aside);
         }
-        return hal_fail(HAL_ERROR_IO, "tunings: cannot write beside %s: error %d", path, why);
+        return hal_fail(HAL_ERROR_IO, "tunings: cannot write %s: %s", aside, strerror(why));
     }
     pthread_rwlock_rdlock(&s->lock);
     hal_tuning_write(out, s->list, s->count);
@@ -344,7 +344,7 @@ static hal_status write_aside(store *s, const char *path, char *aside)
     if (!good || rename(aside, path) != 0) {
         const int why = errno;
         unlink(aside);
-        return hal_fail(HAL_ERROR_IO, "tunings: cannot write %s: error %d", path, why);
+        return hal_fail(HAL_ERROR_IO, "tunings: cannot write %s: %s", path, strerror(why));
     }
     return HAL_OK;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -379,6 +380,12 @@ static void environment(void **state)
     open_device(p, "");
     assert_int_equal(found(p, asked(100, 100, 100)), 0);
     assert_non_null(strstr(p->warning, "not tunings of version 1"));
+    hal_device_destroy(p->device);
+    unlink(p->path); /* named, and not there */
+    open_device(p, "");
+    assert_int_equal(found(p, asked(100, 100, 100)), 0);
+    assert_non_null(strstr(p->warning, p->path));
+    assert_non_null(strstr(p->warning, strerror(ENOENT)));
 }
 
 static void misuse(void **state)
