@@ -218,7 +218,9 @@ void bench_options_help(bench_command command, FILE *out)
         fputs("\ncommands:\n", out);
         for (int i = BENCH_DEVICES; i < BENCH_COMMANDS; i++)
             fprintf(out, "  %-20s %s\n", commands[i].name, commands[i].summary);
-        fputs("  (none)               compare all backends\n", out);
+        fputs("  (none)               compare all backends\n"
+              "hal-bench COMMAND --help tells the options of one.\n",
+              out);
     }
     fputs("\noptions:\n", out);
     for (int i = 0; i < OPTION_COUNT; i++) {
@@ -238,6 +240,11 @@ void bench_options_help(bench_command command, FILE *out)
             "\nexit status: 0 good; 1 a result was wrong or a device failed; 2 wrong usage; 130 interrupted (what was\n"
             "measured by then is reported). NO_COLOR turns colours off.\n",
             out);
+}
+
+const char *bench_command_name(bench_command command)
+{
+    return command < BENCH_COMMANDS ? commands[command].name : "";
 }
 
 static bool parse_number(const char *name, const char *text, uint64_t low, uint64_t high, uint64_t *value, char *error,
@@ -520,8 +527,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv, char *er
                 index = i;
         const option_help *option = &option_table[index];
         if (!(option->commands & (1 << options->command))) {
-            snprintf(error, error_size, "--%s has no meaning here; see hal-bench %s%s--help", option->name,
-                     commands[options->command].name, *commands[options->command].name ? " " : "");
+            snprintf(error, error_size, "--%s has no meaning here", option->name);
             return false;
         }
         if (!apply(options, option, optarg, error, error_size))

@@ -71,6 +71,8 @@ typedef struct bench_options {
 /* Read the command line. False: `error` holds what is wrong. */
 bool bench_options_parse(bench_options *options, int argc, char **argv, char *error, size_t error_size);
 void bench_options_help(bench_command command, FILE *out);
+/* "gemm"; "" of BENCH_SUITE and what is no command. */
+const char *bench_command_name(bench_command command);
 
 /* Results. NAN means "not known" or "not measured"; it becomes null in JSON and "-" in tables. */
 
@@ -225,6 +227,8 @@ char *bench_format_number(double value, const char *format, char text[24]); /* "
 
 /* Write text to a file aside and rename it, so that `path` is never half written; "-" is stdout. */
 bool bench_file_write(const char *path, const char *text, char *error, size_t error_size);
+/* Whether it could, as far as can be told without writing. */
+bool bench_file_check(const char *path, char *error, size_t error_size);
 /* A regular file's text, with a 0 behind it that *size does not count; free it. NULL, and `error`: it cannot be read,
  * is larger than `most` (whole MiB), or is a pipe, say, whose end might never come. */
 char *bench_file_read(const char *path, size_t most, size_t *size, char *error, size_t error_size);

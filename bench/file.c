@@ -8,10 +8,50 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A device or a pipe (/dev/stderr, say) is written to as it is: it must not be replaced. */
+static bool is_special(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+}
+
+/* The name of the file that is written first; false: too long. */
+static bool name_aside(const char *path, bool special, char *aside, size_t size, char *error, size_t error_size)
+{
+    if (snprintf(aside, size, special ? "%s" : "%s.part", path) < (int)size)
+        return true;
+    snprintf(error, error_size, "the path is too long: %.100s...", path);
+    return false;
+}
+
+bool bench_file_check(const char *path, char *error, size_t error_size)
+{
+    char aside[4096];
+    if (!strcmp(path, "-"))
+        return true;
+    const bool special = is_special(path);
+    if (!name_aside(path, special, aside, sizeof aside, error, error_size))
+        return false;
+    /* What is special is not opened: the reader of a pipe would see its end. */
+    const int file = special ? -1 : open(aside, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    struct stat there;
+    bool good = special ? access(path, W_OK) == 0 : file >= 0;
+    if (good && special && stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+        errno = EISDIR;
+        good = false;
+    }
+    if (!good)
+        snprintf(error, error_size, "cannot write %s: %s", path, strerror(errno));
+    if (file >= 0) {
+        close(file);
+        unlink(aside);
+    }
+    return good;
+}
+
 bool bench_file_write(const char *path, const char *text, char *error, size_t error_size)
 {
     char aside[4096];
-    struct stat there;
     size_t size = strlen(text);
     if (!strcmp(path, "-")) {
         bool written = fwrite(text, 1, size, stdout) == size && fflush(stdout) == 0;
@@ -19,12 +59,9 @@ bool bench_file_write(const char *path, const char *text, char *error, size_t er
             snprintf(error, error_size, "cannot write to standard output: %s", strerror(errno));
         return written;
     }
-    /* A device or a pipe (/dev/stderr, say) is written to as it is: it must not be replaced. */
-    bool special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
-    if (snprintf(aside, sizeof aside, special ? "%s" : "%s.part", path) >= (int)sizeof aside) {
-        snprintf(error, error_size, "the path is too long: %.100s...", path);
+    const bool special = is_special(path);
+    if (!name_aside(path, special, aside, sizeof aside, error, error_size))
         return false;
-    }
     FILE *file = fopen(aside, "w");
     bool good = file && fwrite(text, 1, size, file) == size;
     if (file && fclose(file) != 0)

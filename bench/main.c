@@ -10,11 +10,25 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-/* Print and write what was measured. */
-static void report(bench_run *run)
+/* Can the files that were asked for be made? Known before anything is measured. */
+static bool check_files(const bench_options *options)
+{
+    const char *paths[] = {options->json, options->html};
+    char error[400];
+    for (int i = 0; i < 2; i++)
+        if (paths[i] && !bench_file_check(paths[i], error, sizeof error)) {
+            fprintf(stderr, "hal-bench: %s\n", error);
+            return false;
+        }
+    return true;
+}
+
+/* Print and write what was measured. False: a file could not be written. */
+static bool report(bench_run *run)
 {
     const bench_options *options = run->options;
     char error[400] = "out of memory";
+    bool written = true;
     bench_progress_clear();
     bench_report_table(run);
     if (options->command == BENCH_SUITE || run->device_count > 1)
@@ -23,7 +37,7 @@ static void report(bench_run *run)
         char *text = bench_report_json(run);
         if (!text || !bench_file_write(options->json, text, error, sizeof error)) {
             fprintf(stderr, "hal-bench: %s\n", error);
-            run->failed = true;
+            written = false;
         }
         free(text);
     }
@@ -36,10 +50,11 @@ static void report(bench_run *run)
             good = false;
         if (!good || !bench_file_write(options->html, text, error, sizeof error)) {
             fprintf(stderr, "hal-bench: %s\n", error);
-            run->failed = true;
+            written = false;
         }
         free(text);
     }
+    return written;
 }
 
 static int run_bench(bench_run *run)
@@ -63,7 +78,7 @@ static int run_bench(bench_run *run)
             run->machine.floors.fma_gflops, run->machine.floors.copy_gbps, run->machine.floors.read_gbps);
     fflush(run->out);
     bench_measure(run);
-    report(run);
+    const bool written = report(run);
     for (uint32_t i = 0; options->trace && i < run->device_count && !bench_interrupted(); i++)
         bench_trace(run, &run->devices[i]);
     if (options->counters)
@@ -73,7 +88,7 @@ static int run_bench(bench_run *run)
         return EXIT_INTERRUPTED;
     if (run->failed)
         fputs("hal-bench: a result was wrong or a device failed; see above\n", stderr);
-    return run->failed ? EXIT_FAILED : EXIT_GOOD;
+    return run->failed || !written ? EXIT_FAILED : EXIT_GOOD;
 }
 
 static bool is_stdout(const char *path)
@@ -84,6 +99,8 @@ static bool is_stdout(const char *path)
 static int measure(const bench_options *options)
 {
     bench_run run = {.options = options, .out = stdout};
+    if (!check_files(options))
+        return EXIT_FAILED;
     if (is_stdout(options->json) || is_stdout(options->html))
         run.out = stderr;
     const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
@@ -102,7 +119,8 @@ int main(int argc, char **argv)
     char error[300];
     int code = EXIT_GOOD;
     if (!bench_options_parse(&options, argc, argv, error, sizeof error)) {
-        fprintf(stderr, "hal-bench: %s\ntry: hal-bench --help\n", error);
+        const char *command = bench_command_name(options.command);
+        fprintf(stderr, "hal-bench: %s\ntry: hal-bench %s%s--help\n", error, command, *command ? " " : "");
         return EXIT_USAGE;
     }
     if (options.command == BENCH_HELP)

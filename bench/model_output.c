@@ -52,6 +52,8 @@ static void print_unit(const char *name, const char *text, FILE *out)
     const double value = strtod(text, NULL);
     if (!strcmp(text, "null"))
         fputs("  (never, or without end)", out);
+    else if (ends_in(name, "_bytes_per_s"))
+        fprintf(out, "  bytes/s (%.4g GB/s)", value / 1e9);
     else if (strstr(name, "bytes") || !strncmp(name, "peak_", 5) || ends_in(name, "_size"))
         fprintf(out,
                 value < 1024         ? "  bytes"

@@ -39,6 +39,8 @@ static bool run_tile(model_call *call)
 {
     hal_model_gemm gemm = gemm_of(call);
     hal_model_gemm_cost cost;
+    if (model_given(call, "slots") && !model_given(call, "device"))
+        return model_refuse(call, "--slots needs --device; see hal-bench model tile --help");
     if (model_given(call, "elem"))
         gemm.a_size = gemm.b_size = gemm.d_size = (uint32_t)model_count(call, "elem");
     if (!model_check(call, "--M, --K, --N, --m, --n, --k", hal_model_gemm_costs(&gemm, &cost)))

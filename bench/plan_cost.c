@@ -214,6 +214,11 @@ static bool replay(cost *c)
 
 int main(int count, char **arguments)
 {
+    if (count == 2 && strcmp(arguments[1], "--help") == 0) {
+        printf("usage: plan_cost [LAYERS], 1 to 1000; default 36\n\nTimes what planning a model of so many layers, and "
+               "replaying one of them, cost the host.\n");
+        return 0;
+    }
     const long layers = count > 1 ? strtol(arguments[1], NULL, 10) : 36;
     if (count > 2 || layers < 1 || layers > 1000) {
         fprintf(stderr, "usage: plan_cost [LAYERS], 1 to 1000; default 36\n");

@@ -50,6 +50,7 @@ usage)
     expect 2 activation --op frobnicate
     expect 2 activation --rows 0
     expect 2 gemm --op silu
+    grep -q '^try: hal-bench gemm --help$' "$folder/err" || die "no hint at the command's help"
     expect 2 attention --q-heads 3 --kv-heads 2
     expect 2 transpose --shape 3x5 --perm 1,1
     expect 2 ffn --hidden 100
@@ -83,6 +84,8 @@ json)
     cp "$folder/out" "$folder/overhead.json"
     "$check" "$folder/overhead.json" overhead || die "standard output is not only JSON"
     expect 1 overhead --quick --json "$folder/none/x.json"
+    [ ! -s "$folder/out" ] || die "something is measured that cannot be written"
+    [ "$(wc -l <"$folder/err")" = 1 ] || die "more than the file is blamed: $(cat "$folder/err")"
     expect 0 softmax --quick --rows 3 --columns 5 --html -
     head -c 15 "$folder/out" | grep -qx '<!DOCTYPE html>' || die "standard output is not only the page"
     ;;

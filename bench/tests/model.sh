@@ -170,6 +170,7 @@ refusals)
     refuse --shared kvblock --L 8192 --d 128 --shared 100 --bw 1e9 --update 1
     refuse --device tile --M 1 --K 1 --N 1 --m 1 --n 1 --k 1 --device H1
     refuse --bw graphcopy --bytes 1 --bw 0 --submit 1 --prepare 1 --compute 1
+    refuse '--slots needs --device' tile --M 128 --K 64 --N 128 --m 128 --n 128 --k 64 --slots 2
     refuse --tc pipeline --n 4 --tm 1 --slots 2
     refuse --slots pipeline --n 4 --tm 1 --tc 1 --slots 0
     refuse --slots pipeline --n 4 --tm 1 --tc 1 --slots 1.5

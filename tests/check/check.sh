@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The matrix before a release: ./run check [--list] [--budget SECONDS] [ROW...]. One script per row in rows/, run in the
-# order of the list below (quick ones first); each ends with 0 (pass), 77 (skipped, the reason is its last line) or
-# anything else (failed). Logs are in build/check/.
+# The matrix before a release: ./run check [--list] [--dry-run] [--budget SECONDS] [ROW...]. One script per row in
+# rows/, run in the order of the list below (quick ones first; --dry-run only names them); each ends with 0 (pass), 77
+# (skipped, the reason is its last line) or anything else (failed). Logs are in build/check/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,12 +29,14 @@ list() { sed -n 's/^\([a-z][a-z-]*\)  *\(.*\)/  \1\t\2/p' <<<"$rows" | expand -t
 names() { awk 'NF { print $1 }' <<<"$rows"; }
 
 budget=0
+dry=""
 chosen=()
 while [ $# -gt 0 ]; do
     case $1 in
     --list) list; exit 0 ;;
     --budget) budget=${2:?--budget needs seconds}; shift ;;
-    --help | -h) printf 'usage: ./run check [--list] [--budget SECONDS] [ROW...]\n\nrows:\n'; list; exit 0 ;;
+    --dry-run) dry=1 ;;
+    --help | -h) printf 'usage: ./run check [--list] [--dry-run] [--budget SECONDS] [ROW...]\n\nrows:\n'; list; exit 0 ;;
     -*) echo "check: unknown option $1" >&2; exit 2 ;;
     *)
         if [ ! -f "$here/rows/$1.sh" ]; then
@@ -48,6 +50,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#chosen[@]} -gt 0 ] || mapfile -t chosen < <(names)
+if [ -n "$dry" ]; then
+    printf '%s\n' "${chosen[@]}"
+    exit 0
+fi
 
 mkdir -p "$logs"
 start=$SECONDS
