@@ -71,7 +71,11 @@ static void write_steps(FILE *cells, const hal_plan_report *report)
 static void write_decisions(FILE *cells, const hal_plan_report *report)
 {
     char text[HAL_DECISION_TEXT];
-    fprintf(cells, "fusion\tof\tverdict\tbytes before\tafter\tus before\tafter\treason\n");
+    fprintf(cells, "fusion");
+    if (report->plan->has_rows) {
+        fprintf(cells, " (judged at %llu rows)", (unsigned long long)report->plan->desc.measure_rows);
+    }
+    fprintf(cells, "\tof\tverdict\tbytes before\tafter\tus before\tafter\treason\n");
     for (uint32_t i = 0; i < report->plan->decisions.count; i++) {
         const hal_decision *decision = &report->plan->decisions.list[i];
         hal_program_text(cells, decision->rule);

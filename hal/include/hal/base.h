@@ -6,7 +6,10 @@
  *  - Descriptors begin with struct_size and are made by a macro with designated initialisers; a field left zero takes
  *    its documented default. The macros serve C, and C++ from 2020 on (where fields are named in the order of their
  *    declaration); from other languages fill struct_size with the size of the struct you know; non-zero
- *    trailing bytes that this library does not know are refused.
+ *    trailing bytes that this library does not know are refused. A NULL descriptor means all defaults where no field
+ *    is required.
+ *  - A struct of results that begins with struct_size is filled up to it: set it before the call.
+ *  - Destroying NULL is a no-op everywhere.
  *  - Labels are copied. Strings returned by the library live as long as the object they were asked of.
  *  - Any function may be called from any thread. One stream and one command list is used by one thread at a time.
  *  - Nothing here aborts, prints (unless HAL_LOG or a log callback asks for it) or waits without a deadline.
@@ -69,11 +72,13 @@ typedef enum hal_status {
     HAL_ERROR_OUT_OF_RANGE = -2,     /* a span that leaves its buffer or binding */
     HAL_ERROR_ALIGNMENT = -3,        /* an offset that the kernel's binding form or element size forbids */
     HAL_ERROR_OVERLAP = -4,          /* input and output overlap where that is illegal */
-    HAL_ERROR_LIMIT = -5,            /* a device limit is exceeded: group size, grid, shared memory, args */
+    HAL_ERROR_LIMIT = -5,            /* a limit is exceeded: group size, grid, shared memory, args; an operator's size
+                                        of 2^31 or more */
     HAL_ERROR_INVALID_STATE = -6,    /* right object, wrong moment: list not finished, event never recorded, forked */
     HAL_ERROR_UNSUPPORTED = -7,      /* this device cannot do it; see hal_device_info */
-    HAL_ERROR_UNAVAILABLE = -8,      /* the backend or driver is not there */
-    HAL_ERROR_NOT_FOUND = -9,        /* no such device, kernel or entry point */
+    HAL_ERROR_UNAVAILABLE = -8,      /* no backend has a device, or this build lacks the kernel */
+    HAL_ERROR_NOT_FOUND = -9,        /* what was named is not there: a kernel, an entry point, a device; also a backend
+                                        whose driver is missing */
     HAL_ERROR_OUT_OF_MEMORY = -10,   /* device or host memory; the device works on */
     HAL_ERROR_COMPILE = -11,         /* a program was refused; the compile log is in hal_last_error() */
     HAL_ERROR_IO = -12,              /* a file could not be read or written */

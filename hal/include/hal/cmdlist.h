@@ -32,7 +32,8 @@ HAL_API void hal_cmdlist_destroy(hal_cmdlist *list); /* pending submissions are 
 /* Close the list: dependencies are derived and the native object is built. */
 HAL_API hal_status hal_cmdlist_finish(hal_cmdlist *list);
 
-/* A command that fails to record poisons a recorded list: hal_cmdlist_finish returns the first such status. */
+/* A command that fails to record poisons a recorded list: hal_cmdlist_finish returns the first such status,
+ * and its message. */
 
 typedef struct hal_grid {
     uint32_t x, y, z; /* groups, not work-items; at most 2^31 - 1 each */
@@ -47,8 +48,8 @@ typedef struct hal_grid {
 /* Run a kernel over a grid of groups. `args` are copied; args_size must be the kernel's. */
 HAL_API hal_status hal_cmd_dispatch(hal_cmdlist *list, hal_kernel *kernel, hal_grid grid, const hal_span *spans,
                                     uint32_t span_count, const void *args, uint32_t args_size);
-/* Recorded lists: the 4-byte scalar at `args_offset` of the dispatch just recorded takes the value of scalar `index` at
- * each submit. */
+/* Recorded lists: the 4-byte scalar at `args_offset` of the hal_cmd_dispatch just recorded takes the value of scalar
+ * `index` at each submit. Only after your own dispatch: operators' arguments are private. */
 HAL_API hal_status hal_cmd_scalar(hal_cmdlist *list, uint32_t index, uint32_t args_offset);
 /* Copy src to dst: equal sizes (HAL_REST adapts to the other side). Overlap: HAL_ERROR_OVERLAP. */
 HAL_API hal_status hal_cmd_copy(hal_cmdlist *list, hal_span dst, hal_span src);

@@ -29,7 +29,8 @@ HAL_API hal_status hal_trace_write(hal_device *device, const char *path, uint64_
 /* Fault injection, for tests. The `nth` event of the kind from now on (1: the next) fails with its natural status:
  * ALLOC  HAL_ERROR_OUT_OF_MEMORY, SUBMIT HAL_ERROR_BACKEND, COMPILE HAL_ERROR_COMPILE, LOST HAL_ERROR_DEVICE_LOST at
  * the n-th submit, and for ever after. nth 0 clears. Also by environment:
- * HAL_FAULT="alloc:3,submit:1,compile:1,lost:5".
+ * HAL_FAULT="alloc:3,submit:1,compile:1,lost:5". ALLOC counts the driver's allocations: a buffer that shares one tries
+ * another way then, so make it dedicated to see its creation fail.
  *
  * Lowered limits (hal_device_desc.limits, $HAL_LIMITS), a comma list of name=value:
  *   group_size, group_count, units (compute_units, as kernels are chosen for it; the device runs on all of its own),

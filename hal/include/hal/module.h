@@ -92,7 +92,8 @@ typedef struct hal_kernel_desc {
 HAL_API hal_status hal_kernel_create(hal_module *module, const char *entry, const hal_kernel_desc *desc,
                                      hal_kernel **kernel);
 /* A kernel of the built-in library by name. HAL_ERROR_NOT_FOUND for an unknown name, HAL_ERROR_UNAVAILABLE where this
- * build has no variant for the device (the message says why). */
+ * build has no variant for the device (the message says why). For libhal's own operators: names, constants and
+ * arguments are not stable. */
 HAL_API hal_status hal_kernel_create_builtin(hal_device *device, const char *name, const hal_kernel_desc *desc,
                                              hal_kernel **kernel);
 HAL_API void hal_kernel_destroy(hal_kernel *kernel);

@@ -5,7 +5,7 @@
  * A problem that may keep the device busy for more than a second becomes several dispatches, so that no watchdog ends
  * it and other work gets its turn; the result is the same, bit for bit. Operands are spans (a buffer or a slot, and a
  * byte offset: any multiple of the element size) with the dtype and leading dimension in the descriptor. Matrices are
- * row-major; a leading dimension is a row's stride in elements. */
+ * row-major; a leading dimension is a row's stride in elements. Sizes of 2^31 and more are HAL_ERROR_LIMIT. */
 #ifndef HAL_OPS_H
 #define HAL_OPS_H
 
@@ -35,9 +35,9 @@ extern "C" {
  *
  * A is m x k (or k x m with trans_a), B k x n (or n x k with trans_b), C, D and residual m x n, bias n.
  * Everything is computed in FP32 and rounded once, at the store, but for round_between. alpha = 0 does not read A or B;
- * beta = 0 does not read C; k = 0 gives act(beta C + bias) + residual. m, n or batch = 0: nothing is written, success.
- * D may be exactly C or exactly the residual (same span, dtype and leading dimension) unless it is transposed; any
- * other overlap of D with an operand is HAL_ERROR_OVERLAP. */
+ * beta = 0 does not read C, and beta without c counts as 0; k = 0 gives act(beta C + bias) + residual. m, n or batch =
+ * 0: nothing is written, success. D may be exactly C or exactly the residual (same span, dtype and leading dimension)
+ * unless it is transposed; any other overlap of D with an operand is HAL_ERROR_OVERLAP. */
 typedef struct hal_gemm_desc {
     size_t struct_size;
     uint64_t m, n, k;
@@ -46,7 +46,7 @@ typedef struct hal_gemm_desc {
     hal_dtype dtype;          /* of A and B: HAL_F32 (default), HAL_F16, HAL_BF16, HAL_F8E4M3 */
     hal_dtype dtype_c;        /* default: dtype_d; HAL_F32 where that is HAL_F8E4M3 */
     hal_dtype dtype_d;        /* default: dtype; HAL_F32 where that is HAL_F8E4M3 */
-    hal_dtype dtype_bias;     /* default: HAL_F32 */
+    hal_dtype dtype_bias;     /* default: HAL_F32, whatever dtype is */
     hal_dtype dtype_residual; /* default: as dtype_c */
     bool trans_a, trans_b;
     hal_span a, b, c, d, bias, residual;                       /* c, bias, residual may be none */
@@ -57,7 +57,8 @@ typedef struct hal_gemm_desc {
     bool alpha_is_zero;
     float beta;
     hal_act act;
-    hal_span workspace; /* scratch, hal_gemm_workspace bytes; none: a kernel that needs no scratch is used */
+    hal_span workspace; /* scratch, hal_gemm_workspace bytes (fewer: HAL_ERROR_OUT_OF_RANGE); none: a kernel that needs
+                           no scratch is used */
     hal_mode mode;
     hal_dtype round_between; /* default HAL_F32 */
     hal_span b_up;           /* SwiGLU: B is the gate's matrix and this the other; dtype, ldb, trans_b, stride_b as B */

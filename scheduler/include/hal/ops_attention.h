@@ -73,7 +73,7 @@ typedef struct hal_attention_desc {
     hal_span lse;                             /* FP32 [token][q_heads], natural logarithm; none: not wanted */
     hal_mode mode;
     uint32_t splits;    /* parts that the keys of a sequence are split into; 0: chosen. Only with HAL_MODE_FAST */
-    hal_span workspace; /* hal_attention_workspace bytes allow splits; none: no splits */
+    hal_span workspace; /* hal_attention_workspace bytes allow splits; fewer: HAL_ERROR_OUT_OF_RANGE; none: no splits */
     hal_span scores;    /* [batch][q_heads][q_length][kv_length]; none: not wanted; not together with cu_q */
     hal_scores scores_kind;
     hal_dtype dtype_scores;                         /* default: dtype */

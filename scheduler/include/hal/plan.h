@@ -46,18 +46,19 @@ typedef struct hal_plan_desc {
     bool no_reordering;      /* leave out fusions that change the order of sums (attention made of its parts) */
     bool replay;             /* record once, then replay; else operators are told at each run */
     hal_mode mode;           /* of every operator */
-    hal_shapes shapes;       /* with replay */
+    hal_shapes shapes;       /* with replay; else ignored */
     uint32_t programs;       /* recorded lists kept at most, the least recently used goes; 0: 8 */
     const uint64_t *buckets; /* rows, ascending */
     uint32_t bucket_count;
     uint32_t streams;      /* independent branches run on so many streams where that pays, by the model; 0 and 1: one.
                               A recorded list is always one: branches are independent in it, and where streams pay they
                               share no memory, which would make one wait for the other */
-    uint64_t measure_rows; /* HAL_FUSE_MEASURED, and what hal_plan_explain predicts for; 0: 1024 */
+    uint64_t measure_rows; /* rows at which fusions and streams are chosen, and of hal_plan_explain's table of fusions;
+                              0: 1024 */
     const char *choices;   /* what hal_plan_export wrote: fusions are taken from it, not chosen; NULL: chosen */
-    bool background;       /* with replay: a thread of the plan records programs, at first sight of their rows or, with
-                              HAL_SHAPES_AUTO, once that pays; runs tell their operators until theirs is there. What it
-                              cannot record goes on being told, and hal_plan_stats and hal_plan_explain say so */
+    bool background; /* with replay (else ignored): a thread of the plan records programs, at first sight of their rows
+                        or, with HAL_SHAPES_AUTO, once that pays; runs tell their operators until theirs is there. What
+                        it cannot record goes on being told, and hal_plan_stats and hal_plan_explain say so */
 } hal_plan_desc;
 #define HAL_PLAN(...) HAL_DESC(hal_plan_desc, __VA_ARGS__)
 
