@@ -96,17 +96,18 @@ static hal_status check_overlap(const run *r)
     const hal_plan *plan = r->plan;
     const hal_program *program = &plan->program;
     for (uint32_t i = program->inputs; i <= plan->slot_count; i++) { /* the last is scratch */
-        const char *name = i < plan->slot_count ? hal_plan_slot(plan, i)->name : "scratch";
+        const bool slot = i < plan->slot_count;
+        const char *kind = slot ? slot_kind(plan, i) : "the", *name = slot ? hal_plan_slot(plan, i)->name : "scratch";
         for (uint32_t j = 0; j < i; j++) {
             if (overlap(&plan->bound[i], &plan->bound[j])) {
-                return hal_fail(HAL_ERROR_OVERLAP, "plan '%s': '%s' is bound over '%s'; bind them apart",
-                                program->label, name, hal_plan_slot(plan, j)->name);
+                return hal_fail(HAL_ERROR_OVERLAP, "plan '%s': %s '%s' is bound over %s '%s'; bind them apart",
+                                program->label, kind, name, slot_kind(plan, j), hal_plan_slot(plan, j)->name);
             }
         }
         for (uint32_t j = 1; j < program->tensor_count; j++) {
             if (overlap(&plan->bound[i], &program->tensors[j].constant)) {
-                return hal_fail(HAL_ERROR_OVERLAP, "plan '%s': '%s' is bound over constant '%s'", program->label, name,
-                                program->tensors[j].name);
+                return hal_fail(HAL_ERROR_OVERLAP, "plan '%s': %s '%s' is bound over constant '%s'", program->label,
+                                kind, name, program->tensors[j].name);
             }
         }
     }

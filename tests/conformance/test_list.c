@@ -228,9 +228,11 @@ static void poisoned(void **state)
     hal_cmdlist *list = conf_list(conf_device);
     OK(conf_do_fill(list, fill, hal_whole(a), N, 0));
     EXPECT(HAL_ERROR_OUT_OF_RANGE, hal_cmd_fill(list, hal_range(a, 0, N * 4 + 4), "x", 1));
+    char cause[256];
+    snprintf(cause, sizeof cause, "%s", hal_last_error());
     EXPECT(HAL_ERROR_OVERLAP, hal_cmd_copy(list, hal_whole(a), hal_whole(a)));
     EXPECT(HAL_ERROR_OUT_OF_RANGE, hal_cmdlist_finish(list)); /* the first */
-    conf_expect_error("(HAL_ERROR_OUT_OF_RANGE): ");
+    conf_expect_error(cause);
     conf_expect_error("; record it anew");
     EXPECT(HAL_ERROR_INVALID_STATE, hal_cmdlist_submit(list, stream, NULL));
     hal_cmdlist_destroy(list);

@@ -43,7 +43,7 @@ static void test_bindings(void **state)
         REFUSED(HAL_ERROR_OUT_OF_RANGE,
                 hal_plan_run(plan, stream, 1, HAL_BINDINGS(x, hal_range(c.buffers[1], 8 * ROWS * H, 4 * H))));
         REFUSED(HAL_ERROR_OVERLAP, hal_plan_run(plan, stream, 2, HAL_BINDINGS(x, x)));
-        expect_text("'y' is bound over 'x'");
+        expect_text("output 'y' is bound over input 'x'");
         REFUSED(HAL_ERROR_OVERLAP, hal_plan_run(plan, stream, 2, HAL_BINDINGS(x, hal_whole(c.weights[1]))));
         REFUSED(HAL_ERROR_INVALID_ARGUMENT, hal_plan_run(plan, stream, ROWS, HAL_BINDINGS(x, y, hal_at(scratch, 256))));
         expect_text("scratch");
