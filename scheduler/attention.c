@@ -352,13 +352,16 @@ hal_status hal_attention_choices(hal_device *device, const attention_problem *p,
     hal_status status = HAL_OK;
     *count = 0;
     *workspace = 0;
-    for (size_t i = 0; status == HAL_OK && i < sizeof splits / sizeof splits[0]; i++) {
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         attention_problem split = *p;
         attention_plan plan;
         split.desc.splits = splits[i];
         status = plan_kernel(device, &split, true, 0, &plan);
+        if (status != HAL_OK) {
+            break;
+        }
         const gemm_choice got = choice_of(&plan);
-        bool known = status != HAL_OK;
+        bool known = false;
         for (uint32_t c = 0; c < *count; c++) {
             known = known || hal_gemm_same_choice(&choices[c], &got);
         }

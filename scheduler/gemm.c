@@ -17,8 +17,8 @@
  *              group THREADS, shared THREADS ROWS floats at most; ROWS 1 2 4 8, TILE_N THREADS 32 256 (CL, GLSL: 32 64)
  *  gemm_task   one task a group, for CPU devices: OpenCL, group 1: DTYPE TRANS_A TRANS_B TILE_M TILE_N TILE_K
  *              Vulkan, one subgroup of 8, A and B as texel views: DTYPE TRANS_A TRANS_B ROW_GROUPS SHIFT_A SHIFT_B
- *              DTYPE_D EXTRAS; gemm_task_address where no views can be made; gemm_task_flat, with FLAGS REST for the
- *              last two, where D's rows start at multiples of 32 bytes (gemm_texel.c)
+ *              DTYPE_D EXTRAS; gemm_task_address where no views can be made; gemm_task_flat, with FLAGS REST
+ *              FOURS for the last two, where D's rows start at multiples of 32 bytes (gemm_texel.c)
  *  gemm_task_small  the same for m <= 16 (OpenCL): DTYPE TRANS_B ROWS TILE_N TILE_K; ROWS 1 2 4 8 12 16
  *              both in OpenCL: with STRICT PARTS behind these, all that gemm_any has; then TILE_N counts columns of B
  *  gemm_combine  work-groups: what the first of two phases (gemm_phases.c) stored, and the epilogue. THREADS PARTS
@@ -259,22 +259,13 @@ hal_status hal_gemm_dispatch(hal_cmdlist *list, hal_kernel *kernel, const gemm_p
     }
     hal_gemm_args args;
     hal_gemm_arguments(problem, plan, &args);
-    hal_span spans[GEMM_ALL_OPERANDS] = {{0}};
+    hal_span spans[GEMM_ALL_OPERANDS];
     uint32_t alignments[GEMM_ALL_OPERANDS];
-    for (size_t i = 0; i < plan->operands; i++) {
-        const hal_operand *o = &problem->operands[i];
-        const hal_operand *bound = o->present ? o : &problem->operands[GEMM_D]; /* absent: bound, but not touched */
-        spans[i] = bound->span;
-        alignments[i] = hal_dtype_size(bound->dtype);
-    }
-    if (plan->view_a) {
-        spans[GEMM_A].offset -= plan->back_a;
-        spans[GEMM_A].size = plan->view_a;
-    }
-    if (plan->view_b) {
-        spans[GEMM_B].offset -= plan->back_b;
-        spans[GEMM_B].size = plan->view_b;
-    }
+    hal_operands_bind(problem->operands, plan->operands, GEMM_D, spans, alignments);
+    spans[GEMM_A].offset -= plan->back_a;
+    spans[GEMM_A].size += plan->back_a;
+    spans[GEMM_B].offset -= plan->back_b;
+    spans[GEMM_B].size += plan->back_b;
     const hal_dispatch_rules rules = {alignments, most_groups ? most_groups : plan->most_groups};
     return hal_cmd_dispatch_with(list, kernel, plan->grid, spans, plan->operands, &rules, &args, sizeof args);
 }

@@ -46,8 +46,7 @@ typedef struct gemm_plan {
     uint32_t tile_m, tile_n; /* what a group computes, ... */
     uint32_t tile_k;         /* ... so much of k at a time; 0: the kernel has but one depth */
     uint64_t most_groups;    /* of one dispatch, so that it does not run for long */
-    uint64_t back_a, back_b; /* bytes that the spans of A and B start before the operand, and ... */
-    uint64_t view_a, view_b; /* ... the bytes they then have; 0: just the operand */
+    uint64_t back_a, back_b; /* bytes that the views of A and B start before the operand */
     uint64_t iterations;     /* the most that a work-item's loops take together, the last test of each included */
 } gemm_plan;
 

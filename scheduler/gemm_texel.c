@@ -15,7 +15,7 @@ static bool indexes_fit(const hal_operand *o)
 
 /* How an operand is seen as texels of 16 bytes: where the view starts, and whether rows start inside texels. */
 static bool view_operand(const hal_device_info *info, const hal_operand *o, uint32_t batch, uint64_t *back,
-                         uint64_t *bytes, uint32_t *shift)
+                         uint32_t *shift)
 {
     const uint64_t size = hal_dtype_size(o->dtype), texel = 16 / size;
     if (!hal_operand_placed(o, info->view_alignment)) {
@@ -25,9 +25,9 @@ static bool view_operand(const hal_device_info *info, const hal_operand *o, uint
     if (*back > o->span.offset) {
         return false; /* a view would begin before the buffer */
     }
-    *bytes = *back + o->bytes;
+    const uint64_t bytes = *back + o->bytes;
     *shift = *back % 16 != 0 || o->ld % texel != 0 || (batch > 1 && o->stride % texel != 0);
-    return *bytes / 16 + 1 <= info->max_view_elements && *bytes / size <= INT32_MAX;
+    return bytes / 16 + 1 <= info->max_view_elements && bytes / size <= INT32_MAX;
 }
 
 /* Groups of 8 rows that share what is fetched of B. More take longer to compile: only where there is much to compute.
@@ -68,12 +68,9 @@ static bool fits_fours(const hal_device_info *info, const gemm_problem *p)
     return fits;
 }
 
-/* Makes views of what the epilogue reads, and an output of D. What is absent shares A's view. */
-static void make_flat(const hal_device_info *info, const gemm_problem *p, hal_operand *o, hal_view *views,
-                      hal_gemm_flat_args *args)
+/* Makes views of what the epilogue reads: `base` is where each begins. What is absent shares A's view. */
+static void make_views(const hal_device_info *info, bool fours, hal_operand *o, hal_view *views, uint32_t *base)
 {
-    const bool fours = fits_fours(info, p);
-    uint32_t base[GEMM_OPERANDS] = {0};
     for (int i = 0; i < FINISHING; i++) {
         const int at = finishing[i];
         views[at] = views[GEMM_A];
@@ -82,25 +79,6 @@ static void make_flat(const hal_device_info *info, const gemm_problem *p, hal_op
                 fours ? hal_row_make_view(info, &o[at], &views[at]) : hal_flat_make_elements(info, &o[at], &views[at]);
         }
     }
-    *args = (hal_gemm_flat_args){.m = p->m,
-                                 .n = p->n,
-                                 .k = p->k,
-                                 .alpha = p->alpha,
-                                 .beta = p->beta,
-                                 .base_c = base[GEMM_C],
-                                 .base_d = hal_flat_make_output(info, &o[GEMM_D]),
-                                 .base_bias = base[GEMM_BIAS],
-                                 .base_r = base[GEMM_RESIDUAL],
-                                 .lda = (uint32_t)o[GEMM_A].ld,
-                                 .ldb = (uint32_t)o[GEMM_B].ld,
-                                 .ldc = (uint32_t)o[GEMM_C].ld,
-                                 .ldd = (uint32_t)o[GEMM_D].ld,
-                                 .ldr = (uint32_t)o[GEMM_RESIDUAL].ld,
-                                 .stride_a = (uint32_t)o[GEMM_A].stride,
-                                 .stride_b = (uint32_t)o[GEMM_B].stride,
-                                 .stride_c = (uint32_t)o[GEMM_C].stride,
-                                 .stride_d = (uint32_t)o[GEMM_D].stride,
-                                 .stride_r = (uint32_t)o[GEMM_RESIDUAL].stride};
 }
 
 /* Constants beyond the six that all forms have. */
@@ -116,42 +94,57 @@ static void flatten(const hal_device_info *info, const gemm_problem *p, gemm_pla
 {
     static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS", "SHIFT_A",
                                         "SHIFT_B", "FLAGS",   "REST",    "FOURS"};
+    const bool fours = fits_fours(info, p);
     hal_operand o[GEMM_OPERANDS];
-    hal_gemm_flat_args args;
+    uint32_t base[GEMM_OPERANDS];
     memcpy(o, p->operands, sizeof o);
-    make_flat(info, p, o, plan->spec.views, &args);
+    make_views(info, fours, o, plan->spec.views, base);
     /* What is rounded to matters only before an activation or a residual. */
     gemm_problem usual = *p;
     if (p->act == HAL_ACT_NONE && !o[GEMM_RESIDUAL].present) {
         usual.between = HAL_F32;
     }
-    const uint32_t constants[] = {hal_gemm_flags(&usual), p->n * hal_dtype_size(o[GEMM_D].dtype) % 32 != 0,
-                                  fits_fours(info, p)};
+    const uint32_t constants[] = {hal_gemm_flags(&usual), p->n * hal_dtype_size(o[GEMM_D].dtype) % 32 != 0, fours};
     add_constants(plan, names, constants, 3);
     plan->flat = true;
     plan->spec.plain = true;
-    plan->spec.args_size = sizeof args + FLAT_DIGITS * (uint32_t)sizeof(uint32_t);
+    plan->spec.args_size = sizeof(hal_gemm_flat_args) + FLAT_DIGITS * (uint32_t)sizeof(uint32_t);
 }
 
 hal_status hal_gemm_dispatch_flat(hal_cmdlist *list, hal_kernel *kernel, const gemm_plan *plan,
                                   const gemm_problem *problem, uint64_t most_groups)
 {
+    const hal_device_info *info = hal_device_get_info(hal_cmdlist_device(list));
     hal_operand o[GEMM_OPERANDS];
     hal_view views[GEMM_OPERANDS] = {HAL_VIEW_NONE};
+    uint32_t base[GEMM_OPERANDS] = {0}, alignments[GEMM_OPERANDS];
     hal_span spans[GEMM_OPERANDS];
-    uint32_t alignments[GEMM_OPERANDS];
-    hal_gemm_flat_args args;
     memcpy(o, problem->operands, sizeof o);
-    make_flat(hal_device_get_info(hal_cmdlist_device(list)), problem, o, views, &args);
+    make_views(info, fits_fours(info, problem), o, views, base);
     hal_operand_move_back(&o[GEMM_A], plan->back_a);
     hal_operand_move_back(&o[GEMM_B], plan->back_b);
-    args.base_a = (uint32_t)(plan->back_a / hal_dtype_size(o[GEMM_A].dtype));
-    args.base_b = (uint32_t)(plan->back_b / hal_dtype_size(o[GEMM_B].dtype));
-    for (int i = 0; i < GEMM_OPERANDS; i++) {
-        const hal_operand *bound = &o[o[i].present ? i : GEMM_A];
-        spans[i] = bound->span;
-        alignments[i] = hal_dtype_size(bound->dtype);
-    }
+    const hal_gemm_flat_args args = {.m = problem->m,
+                                     .n = problem->n,
+                                     .k = problem->k,
+                                     .alpha = problem->alpha,
+                                     .beta = problem->beta,
+                                     .base_a = (uint32_t)(plan->back_a / hal_dtype_size(o[GEMM_A].dtype)),
+                                     .base_b = (uint32_t)(plan->back_b / hal_dtype_size(o[GEMM_B].dtype)),
+                                     .base_c = base[GEMM_C],
+                                     .base_d = hal_flat_make_output(info, &o[GEMM_D]),
+                                     .base_bias = base[GEMM_BIAS],
+                                     .base_r = base[GEMM_RESIDUAL],
+                                     .lda = (uint32_t)o[GEMM_A].ld,
+                                     .ldb = (uint32_t)o[GEMM_B].ld,
+                                     .ldc = (uint32_t)o[GEMM_C].ld,
+                                     .ldd = (uint32_t)o[GEMM_D].ld,
+                                     .ldr = (uint32_t)o[GEMM_RESIDUAL].ld,
+                                     .stride_a = (uint32_t)o[GEMM_A].stride,
+                                     .stride_b = (uint32_t)o[GEMM_B].stride,
+                                     .stride_c = (uint32_t)o[GEMM_C].stride,
+                                     .stride_d = (uint32_t)o[GEMM_D].stride,
+                                     .stride_r = (uint32_t)o[GEMM_RESIDUAL].stride};
+    hal_operands_bind(o, GEMM_OPERANDS, GEMM_A, spans, alignments);
     const hal_flat_words words = hal_flat_words_of(&args, sizeof args);
     const hal_dispatch_rules rules = {alignments, most_groups ? most_groups : plan->most_groups};
     return hal_cmd_dispatch_with(list, kernel, plan->grid, spans, GEMM_OPERANDS, &rules, words.words,
@@ -163,15 +156,15 @@ bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p
     static const char *const names[] = {"DTYPE",   "TRANS_A", "TRANS_B", "ROW_GROUPS",
                                         "SHIFT_A", "SHIFT_B", "DTYPE_D", "EXTRAS"};
     const hal_operand *o = p->operands;
-    uint64_t back[2], bytes[2];
+    uint64_t back[2];
     uint32_t shift[2] = {1, 1};
     if (!info->subgroups || !info->subgroup_shuffle || info->subgroup_size != 8 || info->max_group_size < 8 ||
         p->k == 0 || !indexes_fit(&o[GEMM_A]) || !indexes_fit(&o[GEMM_B])) {
         return false;
     }
     const bool views = !(without & GEMM_KERNEL_VIEWS) &&
-                       view_operand(info, &o[GEMM_A], p->batch, &back[0], &bytes[0], &shift[0]) &&
-                       view_operand(info, &o[GEMM_B], p->batch, &back[1], &bytes[1], &shift[1]);
+                       view_operand(info, &o[GEMM_A], p->batch, &back[0], &shift[0]) &&
+                       view_operand(info, &o[GEMM_B], p->batch, &back[1], &shift[1]);
     if (!views) {
         shift[0] = shift[1] = 1;
     }
@@ -191,8 +184,6 @@ bool hal_gemm_plan_texel_task(const hal_device_info *info, const gemm_problem *p
         plan->spec.views[GEMM_A] = plan->spec.views[GEMM_B] = HAL_VIEW_RGBA32UI;
         plan->back_a = back[0];
         plan->back_b = back[1];
-        plan->view_a = bytes[0];
-        plan->view_b = bytes[1];
     }
     if (flat) {
         flatten(info, p, plan);

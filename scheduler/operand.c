@@ -141,6 +141,16 @@ void hal_operand_move_back(hal_operand *o, uint64_t bytes)
     o->span.size = bytes + o->bytes;
 }
 
+void hal_operands_bind(const hal_operand *operands, uint32_t count, uint32_t stand_in, hal_span *spans,
+                       uint32_t *alignments)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const hal_operand *bound = &operands[operands[i].present ? i : stand_in];
+        spans[i] = bound->span;
+        alignments[i] = hal_dtype_size(bound->dtype);
+    }
+}
+
 bool hal_operands_overlap(const hal_operand *x, const hal_operand *y)
 {
     if (!same_memory(&x->span, &y->span) || x->span.offset >= y->span.offset + y->bytes ||
@@ -247,11 +257,7 @@ hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator
     }
     hal_span spans[HAL_MAX_BINDINGS];
     uint32_t alignments[HAL_MAX_BINDINGS];
-    for (uint32_t i = 0; i < count; i++) {
-        const hal_operand *bound = operands[i].present ? &operands[i] : &operands[stand_in];
-        spans[i] = bound->span;
-        alignments[i] = hal_dtype_size(bound->dtype);
-    }
+    hal_operands_bind(operands, count, stand_in, spans, alignments);
     const hal_dispatch_rules rules = {alignments, launch->most_groups};
     hal_flat_words flat;
     if (launch->spec.plain) {

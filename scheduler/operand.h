@@ -48,6 +48,10 @@ bool hal_operand_placed(const hal_operand *operand, uint64_t alignment);
 uint64_t hal_operand_before(const hal_operand *operand, uint64_t alignment);
 /* Lets its span begin so many bytes earlier, for a view or an output that must begin at such a multiple. */
 void hal_operand_move_back(hal_operand *operand, uint64_t bytes);
+/* What a dispatch binds for them: spans, and the alignment of their elements. An absent one is bound to the span of
+ * operand `stand_in`, and the kernel must not touch it. */
+void hal_operands_bind(const hal_operand *operands, uint32_t count, uint32_t stand_in, hal_span *spans,
+                       uint32_t *alignments);
 
 /* Whether two resolved operands share an element. Exact for column blocks of one matrix; else their byte ranges count.
  */
@@ -81,8 +85,7 @@ typedef struct hal_operator_launch {
 void hal_operator_launch_start(hal_operator_launch *launch, const char *kernel, const uint32_t *constants,
                                const char *const *names, uint32_t count, uint32_t args_size);
 
-/* Records the dispatch: the kernel is compiled if need be. `access` is of each operand; an absent one is bound to the
- * span of operand `stand_in`, and the kernel must not touch it. */
+/* Records the dispatch: the kernel is compiled if need be. `access` is of each operand, `stand_in` as above. */
 hal_status hal_operator_dispatch(hal_cmdlist *list, const char *op, hal_operator_launch *launch,
                                  const hal_operand *operands, const hal_access *access, uint32_t count,
                                  uint32_t stand_in, const void *args);
